@@ -1,0 +1,61 @@
+# Needs make and Python 3.11 or newer; everything else goes into .venv.
+# Another interpreter: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
+
+.PHONY: help demo test check format docs bench-sweep clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo         fit a network to a small data set and show what it found"
+	@echo "make test         run the tests; ARGS='-m \"not slow\"' passes options on to pytest"
+	@echo "make check        formatting, lint and types"
+	@echo "make format       rewrite the code in the house format"
+	@echo "make docs         build the documentation into site/"
+	@echo "make bench-sweep  time one EP sweep"
+	@echo "make clean        remove .venv and everything that was built"
+
+# Installed once; again when the dependencies or the pinned versions change.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@command -v "$(PYTHON)" >/dev/null || \
+	  { echo "No interpreter called '$(PYTHON)'. Install Python 3.11 or newer, or name it: make PYTHON=/path/to/python"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "cavity needs Python 3.11 or newer; '$(PYTHON)' is older. Name another: make PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV) (once; it downloads the dependencies) ..."
+	@"$(PYTHON)" -m venv "$(VENV)" || \
+	  { echo "Could not create $(VENV). Some systems ship venv apart: install python3-venv and run make again."; exit 1; }
+	@$(PIP) -e ".[dev]"
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@echo "Adding the documentation tools to $(VENV) ..."
+	@$(PIP) -e ".[dev,docs]"
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
+bench-sweep: $(VENV)/.installed
+	$(BIN)/python benchmarks/speed/sweep.py
+
+clean:
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

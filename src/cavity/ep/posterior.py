@@ -1,0 +1,304 @@
+"""Refresh the posterior from its sites: q(w_k) in three forms, q(v), q(θ), q(φ).
+
+Everything that touches rows is a map over row blocks and a small sum; ``row_map`` is the builtin
+`map` or an executor's, and the sum runs in block order, so the result does not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from cavity.ep.state import Basis, OutputPosterior, PriorSites, RowSites, WeightPosterior
+from cavity.model.data import TrainingData
+from cavity.model.spec import ModelSpec
+from cavity.numerics.linalg import gaussian_log_partition, inverse_factor
+from cavity.types import FloatArray, Gaussian, IntArray, Natural
+
+RowMap = Callable[..., Iterable[Any]]
+ROW_BLOCK = 2048  # rows per task: large enough for BLAS, small enough for the cache
+
+
+def row_blocks(n_rows: int, size: int = ROW_BLOCK) -> list[slice]:
+    """Consecutive slices of at most ``size`` rows."""
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+# ── q(w_k): coordinates ─────────────────────────────────────────────────────────────────────────
+
+
+def full_basis(X: FloatArray, w: Natural) -> Basis:
+    """z = w: precision d × d."""
+    return Basis(X[None], w.tau, w.nu)
+
+
+def dual_basis(X: FloatArray, w: Natural) -> Basis | None:
+    r"""Coordinates for d > n: no d × d matrix anywhere.
+
+    With Λ = diag(w.tau) > 0 and the thin QR Λ^(-½)Xᵀ = Q U, w = Λ^(-½)(Qz + z⊥), h = Uᵀz, z ~ N(·, I)
+    under the prior sites, and z⊥ keeps its prior. None where some Λ_j <= 0.
+    """
+    if not np.all(w.tau > 0.0):
+        return None
+    K, d = w.tau.shape
+    n = X.shape[0]
+    r = min(n, d)
+    root = 1.0 / np.sqrt(w.tau)
+    rotation, design = np.empty((K, d, r)), np.empty((K, n, r))
+    for k in range(K):
+        q, u = np.linalg.qr((X * root[k]).T)
+        rotation[k], design[k] = q, u.T
+    white = root * w.nu
+    prior_nu = np.einsum("kdr,kd->kr", rotation, white)
+    rest = white - np.einsum("kdr,kr->kd", rotation, prior_nu)
+    rest_var = root**2 * np.maximum(1.0 - np.sum(rotation**2, axis=2), 0.0)
+    # Ψ of z⊥ and of the change of variables w = Λ^(-½)(·)
+    partition = 0.5 * np.sum(rest**2, axis=1) + np.sum(np.log(root), axis=1) + 0.5 * (d - r) * np.log(2 * np.pi)
+    return Basis(design, np.ones((K, r)), prior_nu, rotation, root, root * rest, rest_var, partition)
+
+
+def make_basis(form: str, X: FloatArray, w: Natural) -> Basis | None:
+    """The coordinates of the chosen form; None where the prior sites do not allow them."""
+    return dual_basis(X, w) if form == "dual" else full_basis(X, w)
+
+
+# ── q(w_k): sums over rows, factors, marginals ──────────────────────────────────────────────────
+
+
+def gather(
+    basis: Basis, weight: FloatArray, tau: FloatArray, nu: FloatArray, units: IntArray, row_map: RowMap = map
+) -> tuple[FloatArray, FloatArray]:
+    """Σ_i w_i τ_ik z_i z_iᵀ and Σ_i w_i ν_ik z_i for the given units *(paper, eq. qep_w)*; tau, nu are (n, U)."""
+    shared = basis.design.shape[0] == 1
+
+    def block(rows: slice) -> tuple[FloatArray, FloatArray]:
+        w = weight[rows, None]
+        t, b = w * tau[rows], w * nu[rows]
+        if shared:
+            Z = basis.design[0, rows]
+            P = np.stack([(Z * t[:, [u]]).T @ Z for u in range(len(units))])
+            return P, b.T @ Z
+        Zs = basis.design[units][:, rows]
+        return np.stack([(Z * t[:, [u]]).T @ Z for u, Z in enumerate(Zs)]), np.einsum("unr,nu->ur", Zs, b)
+
+    total_tau, total_nu = 0.0, 0.0
+    for P, b in row_map(block, row_blocks(len(weight))):
+        total_tau, total_nu = total_tau + P, total_nu + b
+    return np.asarray(total_tau), np.asarray(total_nu)
+
+
+def solve_unit(
+    prior_tau: FloatArray, prior_nu: FloatArray, lik_tau: FloatArray, lik_nu: FloatArray
+) -> tuple[FloatArray, FloatArray, float] | None:
+    """Mean, factor and Ψ of one unit in its coordinates; None where the precision is not positive definite."""
+    factor = inverse_factor(lik_tau + np.diag(prior_tau))
+    if factor is None:
+        return None
+    location = lik_nu + prior_nu
+    mean = factor @ (factor.T @ location)
+    return mean, factor, gaussian_log_partition(mean, location, factor)
+
+
+def marginals(
+    basis: Basis, z_mean: FloatArray, factor: FloatArray, units: IntArray, row_map: RowMap = map
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of h_ik, (n, U); z_mean and factor belong to ``units``."""
+    n = basis.design.shape[1]
+
+    def block(rows: slice) -> tuple[FloatArray, FloatArray]:
+        mean, var = [], []
+        for u, k in enumerate(units):
+            Z = basis.design[k % basis.design.shape[0], rows]
+            mean.append(Z @ z_mean[u])
+            image = Z @ factor[u]
+            var.append(np.einsum("nr,nr->n", image, image))
+        return np.stack(mean, axis=1), np.stack(var, axis=1)
+
+    parts = list(row_map(block, row_blocks(n)))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def weight_moments(basis: Basis, z_mean: FloatArray, factor: FloatArray) -> Gaussian:
+    """Marginal means and variances of w, (K, d), from the coordinates."""
+    if basis.rotation is None:
+        return Gaussian(z_mean, np.einsum("kij,kij->ki", factor, factor))
+    image = np.matmul(basis.rotation, factor)
+    mean = basis.root * np.einsum("kdr,kr->kd", basis.rotation, z_mean) + basis.rest_mean
+    return Gaussian(mean, basis.rest_var + basis.root**2 * np.einsum("kdr,kdr->kd", image, image))
+
+
+def assemble(
+    basis: Basis, lik_tau: FloatArray, lik_nu: FloatArray, h: Gaussian | None = None, row_map: RowMap = map
+) -> WeightPosterior | None:
+    """q(w) of all units from gathered likelihood sums; None where some unit is improper."""
+    K = lik_nu.shape[0]
+    solved = [solve_unit(basis.prior_tau[k], basis.prior_nu[k], lik_tau[k], lik_nu[k]) for k in range(K)]
+    if any(s is None for s in solved):
+        return None
+    z_mean = np.stack([s[0] for s in solved if s])
+    factor = np.stack([s[1] for s in solved if s])
+    partition = np.array([s[2] for s in solved if s])
+    if basis.rest_partition is not None:
+        partition = partition + basis.rest_partition
+    mean, var = weight_moments(basis, z_mean, factor)
+    if h is None:
+        h = Gaussian(*marginals(basis, z_mean, factor, np.arange(K), row_map))
+    return WeightPosterior(mean, var, partition, h.mean, h.var, basis, z_mean, factor, lik_tau, lik_nu)
+
+
+def refresh_weights(
+    spec: ModelSpec, data: TrainingData, rows: RowSites, w: Natural, row_map: RowMap = map
+) -> WeightPosterior | None:
+    """q(w) from all sites; None where improper."""
+    form = spec.resolved_form(data.n_rows)
+    if form == "diagonal":
+        return refresh_diagonal(data, rows, w)
+    basis = make_basis(form, data.X, w)
+    if basis is None:
+        return None
+    units = np.arange(spec.n_hidden)
+    lik_tau, lik_nu = gather(basis, data.weight, rows.h[0], rows.h[1], units, row_map)
+    return assemble(basis, lik_tau, lik_nu, row_map=row_map)
+
+
+def change_weight_prior(
+    spec: ModelSpec, data: TrainingData, rows: RowSites, old: WeightPosterior, w: Natural, with_h: bool, row_map: RowMap = map
+) -> WeightPosterior | None:
+    """q(w) after new prior sites, the likelihood sums kept where the coordinates allow it.
+
+    Without ``with_h`` the marginals of h are left stale, for the inner iterations on prior sites.
+    """
+    form = spec.resolved_form(data.n_rows)
+    if form != "full":
+        return refresh_weights(spec, data, rows, w, row_map)
+    h = None if with_h else Gaussian(old.h_mean, old.h_var)
+    return assemble(full_basis(data.X, w), old.lik_tau, old.lik_nu, h, row_map)
+
+
+def refresh_diagonal(data: TrainingData, rows: RowSites, w: Natural, max_iter: int = 200) -> WeightPosterior | None:
+    r"""Fully factorised q(w_k) = Π_j N(w_kj | m_j, v_j) for very large d.
+
+    The means solve the coupled system (XᵀTX + Λ)m = Xᵀν + ν_0 exactly (conjugate gradients). The
+    variances solve v_j = 1/(Λ_j + Σ_i ρ_i x_ij²), ρ_i = τ_i/(1 + τ_i V_i), V_i = Σ_j x_ij² v_j: one row
+    moves no single weight much, so V_i is also its cavity variance, and the marginal of h_i with its
+    own site is 1/(1/V_i + τ_i). These are the stationary points of
+    log|P| ≈ Σ_j log(1/v_j) + Σ_i [log(1 + τ_i V_i) - ρ_i V_i], used for Ψ.
+    """
+    X, n, d = data.X, *data.X.shape
+    K = w.tau.shape[0]
+    X2 = X * X
+    var = np.empty((K, d))
+    mean = np.empty((K, d))
+    spread = np.empty((n, K))
+    partition = np.empty(K)
+    tau, nu = data.weight[:, None] * rows.h[0], data.weight[:, None] * rows.h[1]
+    for k in range(K):
+        if not np.all(w.tau[k] > 0.0):
+            return None
+        v = 1.0 / w.tau[k]
+        V = X2 @ v
+        for _ in range(max_iter):
+            slack = 1.0 + rows.h[0, :, k] * V
+            if not np.all(slack > 1e-9):
+                return None
+            rho = rows.h[0, :, k] / slack
+            precision = w.tau[k] + X2.T @ (data.weight * rho)
+            if not np.all(precision > 0.0):
+                return None
+            v = 1.0 / precision
+            V_new = X2 @ v
+            done = np.max(np.abs(V_new - V)) <= 1e-12 * np.max(V_new)
+            V = V_new
+            if done:
+                break
+        location = X.T @ nu[:, k] + w.nu[k]
+        m = _conjugate_gradients(X, tau[:, k], w.tau[k], location, v)
+        if m is None:
+            return None
+        slack = 1.0 + rows.h[0, :, k] * V
+        rho = rows.h[0, :, k] / slack
+        log_det = -np.sum(np.log(v)) + np.sum(data.weight * (np.log(slack) - rho * V))
+        partition[k] = 0.5 * (float(location @ m) - log_det + d * np.log(2.0 * np.pi))
+        mean[k], var[k], spread[:, k] = m, v, V
+    h_var = 1.0 / (1.0 / spread + rows.h[0])
+    basis = Basis(X[None], w.tau, w.nu)
+    return WeightPosterior(mean, var, partition, X @ mean.T, h_var, basis, mean, var[:, None], var[:, None], mean)
+
+
+def _conjugate_gradients(
+    X: FloatArray, tau: FloatArray, lam: FloatArray, b: FloatArray, preconditioner: FloatArray
+) -> FloatArray | None:
+    """Solve (XᵀTX + Λ)m = b to 1e-12; None where a direction of negative curvature turns up."""
+    m = np.zeros_like(b)
+    r = b.copy()
+    z = preconditioner * r
+    p = z.copy()
+    rz = float(r @ z)
+    target = 1e-24 * max(rz, np.finfo(float).tiny)
+    for _ in range(10 * len(tau) + 100):
+        if rz <= target:
+            break
+        Ap = X.T @ (tau * (X @ p)) + lam * p
+        curvature = float(p @ Ap)
+        if not curvature > 0.0:
+            return None
+        step = rz / curvature
+        m += step * p
+        r -= step * Ap
+        z = preconditioner * r
+        rz, previous = float(r @ z), rz
+        p = z + rz / previous * p
+    return m
+
+
+# ── q(v), q(θ), q(φ) ────────────────────────────────────────────────────────────────────────────
+
+
+def gather_output(weight: FloatArray, rows: RowSites, row_map: RowMap = map) -> tuple[FloatArray, FloatArray]:
+    """Σ_i w_i τ_i α_i α_iᵀ and Σ_i w_i β_i *(paper, eq. qep_v)*."""
+
+    def block(part: slice) -> tuple[FloatArray, FloatArray]:
+        A = rows.v_dir[part]
+        return (A * (weight[part] * rows.v_tau[part])[:, None]).T @ A, weight[part] @ rows.v_nu[part]
+
+    tau, nu = 0.0, 0.0
+    for P, b in row_map(block, row_blocks(len(weight))):
+        tau, nu = tau + P, nu + b
+    return np.asarray(tau), np.asarray(nu)
+
+
+def assemble_output(spec: ModelSpec, lik_tau: FloatArray, lik_nu: FloatArray, v: Natural) -> OutputPosterior | None:
+    """q(v) from gathered sums and prior sites; None where improper."""
+    if spec.output.fixed is not None:
+        J = len(spec.output.fixed)
+        return OutputPosterior(spec.output.fixed.copy(), np.zeros((J, J)), 0.0, lik_tau, lik_nu)
+    solved = solve_unit(v.tau, v.nu, lik_tau, lik_nu)
+    if solved is None:
+        return None
+    mean, factor, partition = solved
+    return OutputPosterior(mean, factor @ factor.T, partition, lik_tau, lik_nu)
+
+
+def refresh_noise(spec: ModelSpec, weight: FloatArray, noise_sites: FloatArray) -> Gaussian | None:
+    """q(θ) *(paper, eq. qep_theta, corrected)*; None where its precision is not positive."""
+    tau = 1.0 / spec.noise.var + float(weight @ noise_sites[0])
+    nu = spec.noise.mean / spec.noise.var + float(weight @ noise_sites[1])
+    return Gaussian(nu / tau, 1.0 / tau) if tau > 0.0 else None
+
+
+def refresh_scales(spec: ModelSpec, sites: PriorSites) -> Gaussian | None:
+    """q(φ_l) ∝ p(φ_l) Π t̃(φ_l) *(paper, after eq. cavity_pw)*; None where a precision is not positive."""
+    mean0, var0 = np.asarray(spec.scale_prior.mean), np.asarray(spec.scale_prior.var)
+    inferred = spec.scale_inferred
+    if not inferred.any():
+        return Gaussian(mean0.copy(), np.zeros_like(mean0))
+    flat, L = spec.group_of.ravel(), spec.n_groups
+    safe = np.where(inferred, var0, 1.0)
+    tau = 1.0 / safe + np.bincount(flat, sites.scale.tau.ravel(), L)
+    nu = mean0 / safe + np.bincount(flat, sites.scale.nu.ravel(), L)
+    if not np.all(tau[inferred] > 0.0):
+        return None
+    tau = np.where(inferred, tau, 1.0)
+    return Gaussian(np.where(inferred, nu / tau, mean0), np.where(inferred, 1.0 / tau, 0.0))

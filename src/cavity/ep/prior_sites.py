@@ -1,0 +1,206 @@
+"""EP on the prior sites: (w, φ) with hierarchical scales, and v *(paper, Sec. 3.2.1)*."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.ep.posterior import RowMap, assemble_output, change_weight_prior, refresh_scales
+from cavity.ep.state import EPState, OutputPosterior, PriorSites
+from cavity.ep.tilted import scaled_tilted_moments
+from cavity.model.data import TrainingData
+from cavity.model.spec import ModelSpec
+from cavity.numerics.linalg import scalar_log_partition
+from cavity.types import FloatArray, Gaussian, Natural
+
+
+class PriorVisit(NamedTuple):
+    """Proposals for prior sites with what they were computed from."""
+
+    value: Natural  # proposed sites of the weights
+    scale: Natural  # proposed sites of φ
+    log_z: FloatArray
+    partition: FloatArray  # Ψ(cavity) - Ψ(q), weight and scale together
+    mismatch: float
+    skipped: int
+
+
+def _proposal(tilted: Gaussian, cavity: Natural, fraction: float) -> Natural:
+    """Site that turns the cavity into the tilted moments: (V̂⁻¹ - V₋⁻¹)/η, and its location."""
+    return Natural((1.0 / tilted.var - cavity.tau) / fraction, (tilted.mean / tilted.var - cavity.nu) / fraction)
+
+
+def _mismatch(tilted: Gaussian, q: Gaussian) -> FloatArray:
+    return np.maximum(np.abs(tilted.mean - q.mean) / np.sqrt(q.var), np.abs(tilted.var / q.var - 1.0))
+
+
+def _cavity(q: Gaussian, site: Natural, fraction: float) -> tuple[Natural, FloatArray]:
+    """Natural cavity and where it is proper (the share left is above 1e-9 of the precision)."""
+    tau = 1.0 / q.var - fraction * site.tau
+    ok = tau * q.var > 1e-9
+    return Natural(np.where(ok, tau, 1.0 / q.var), np.where(ok, q.mean / q.var - fraction * site.nu, q.mean / q.var)), ok
+
+
+def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> PriorVisit:
+    """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*."""
+    q = state.posterior
+    shape = spec.group_of.shape
+    w = Gaussian(q.w.mean.ravel(), q.w.var.ravel())
+    w_site = Natural(state.priors.w.tau.ravel(), state.priors.w.nu.ravel())
+    s_site = Natural(state.priors.scale.tau.ravel(), state.priors.scale.nu.ravel())
+    group = spec.group_of.ravel()
+    inferred = spec.scale_inferred[group]
+    phi = Gaussian(q.scale.mean[group], np.where(inferred, q.scale.var[group], 1.0))
+    cav_w, ok = _cavity(w, w_site, fraction)
+    cav_s, ok_s = _cavity(phi, s_site, fraction)
+    ok = ok & (ok_s | ~inferred)
+    log_z = np.zeros(len(group))
+    tilted_w = Gaussian(w.mean.copy(), w.var.copy())
+    tilted_s = Gaussian(phi.mean.copy(), phi.var.copy())
+    for block in spec.blocks:
+        for with_scale in (True, False):
+            j = block.entries[inferred[block.entries] == with_scale]
+            if not len(j):
+                continue
+            value = Gaussian(cav_w.nu[j] / cav_w.tau[j], 1.0 / cav_w.tau[j])
+            if with_scale:
+                scale = Gaussian(cav_s.nu[j] / cav_s.tau[j], 1.0 / cav_s.tau[j])
+                t = scaled_tilted_moments(block.prior, value, scale, fraction)
+                log_z[j], tilted_w.mean[j], tilted_w.var[j] = t.log_z, t.value.mean, t.value.var
+                tilted_s.mean[j], tilted_s.var[j] = t.scale.mean, t.scale.var
+            else:
+                m = block.prior.conditional_moments(value, phi.mean[j], fraction)
+                log_z[j], tilted_w.mean[j], tilted_w.var[j] = m.log_z, m.mean, m.var
+    ok = ok & np.isfinite(tilted_w.mean) & (tilted_w.var > 0.0) & (tilted_s.var > 0.0)
+    new_w, new_s = _proposal(tilted_w, cav_w, fraction), _proposal(tilted_s, cav_s, fraction)
+    keep = ~ok
+    value = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
+    hold = keep | ~inferred
+    scale = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
+    partition = scalar_log_partition(cav_w.nu / cav_w.tau, 1.0 / cav_w.tau) - scalar_log_partition(w.mean, w.var)
+    change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(phi.mean, phi.var)
+    partition = partition + np.where(inferred, change, 0.0)
+    gaps = np.where(ok, _mismatch(tilted_w, w), 0.0)
+    gaps = np.maximum(gaps, np.where(ok & inferred, _mismatch(tilted_s, phi), 0.0))
+    return PriorVisit(
+        Natural(value.tau.reshape(shape), value.nu.reshape(shape)),
+        Natural(scale.tau.reshape(shape), scale.nu.reshape(shape)),
+        log_z,
+        partition,
+        float(gaps.max()),
+        int(keep.sum()),
+    )
+
+
+def _between(old: Natural, new: Natural, share: float | FloatArray) -> Natural:
+    """The one place of damping and of shortened steps for prior sites: (1 - δ)·old + δ·new."""
+    return Natural(old.tau + share * (new.tau - old.tau), old.nu + share * (new.nu - old.nu))
+
+
+class PriorRun(NamedTuple):
+    """A run of inner iterations: the state, the first mismatch seen and the counts."""
+
+    state: EPState
+    mismatch: float
+    skipped: int
+    shortened: int
+
+
+def update_weight_priors(
+    spec: ModelSpec,
+    data: TrainingData,
+    state: EPState,
+    fraction: float,
+    damping: float,
+    iterations: int,
+    tol: float = 1e-6,
+    row_map: RowMap = map,
+) -> PriorRun:
+    """Inner iterations of EP on (w, φ) with the likelihood sites held (Algorithm 1, line 1)."""
+    first, skipped, shortened = 0.0, 0, 0
+    moved = False
+    for iteration in range(iterations):
+        visit = visit_weight_priors(spec, state, fraction)
+        if iteration == 0:
+            first, skipped = visit.mismatch, visit.skipped
+        if visit.mismatch <= tol and iteration > 0:
+            break
+        share = damping
+        for _ in range(12):
+            w = _between(state.priors.w, visit.value, share)
+            scale = _between(state.priors.scale, visit.scale, share)
+            priors = PriorSites(w, scale, state.priors.v)
+            q_scale = refresh_scales(spec, priors)
+            q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, False, row_map)
+            if q_scale is not None and q_w is not None:
+                state = EPState(state.rows, priors, state.posterior._replace(w=q_w, scale=q_scale))
+                moved = True
+                break
+            share *= 0.5
+            shortened += 1
+        else:
+            break
+    if moved and spec.resolved_form(data.n_rows) == "full":  # the marginals of h were left stale
+        q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, state.priors.w, True, row_map)
+        if q_w is not None:
+            state = EPState(state.rows, state.priors, state.posterior._replace(w=q_w))
+    return PriorRun(state, first, skipped, shortened)
+
+
+class OutputVisit(NamedTuple):
+    """Proposals for the prior sites of v (bias excluded)."""
+
+    site: Natural
+    log_z: FloatArray
+    partition: FloatArray
+    mismatch: float
+    skipped: int
+
+
+def visit_output_priors(spec: ModelSpec, q: OutputPosterior, v: Natural, fraction: float) -> OutputVisit:
+    """Tilted moments of every v_k against the truncated prior *(paper, eqs. prv, tvk)*."""
+    K = spec.n_hidden
+    marginal = Gaussian(q.mean[:K], np.diag(q.cov)[:K])
+    site = Natural(v.tau[:K], v.nu[:K])
+    cavity, ok = _cavity(marginal, site, fraction)
+    moments = Gaussian(cavity.nu / cavity.tau, 1.0 / cavity.tau)
+    t = spec.output.prior.conditional_moments(moments, np.full(K, np.log(spec.output.scale_var)), fraction)
+    tilted = Gaussian(t.mean, t.var)
+    ok = ok & np.isfinite(t.mean) & (t.var > 0.0)
+    new = _proposal(tilted, cavity, fraction)
+    proposed = Natural(
+        np.append(np.where(ok, new.tau, site.tau), v.tau[K]), np.append(np.where(ok, new.nu, site.nu), v.nu[K])
+    )
+    partition = scalar_log_partition(*moments) - scalar_log_partition(*marginal)
+    mismatch = float(np.max(np.where(ok, _mismatch(tilted, marginal), 0.0)))
+    return OutputVisit(proposed, t.log_z, partition, mismatch, int((~ok).sum()))
+
+
+def update_output_priors(
+    spec: ModelSpec,
+    q: OutputPosterior,
+    v: Natural,
+    fraction: float,
+    damping: float,
+    iterations: int = 100,
+    tol: float = 1e-9,
+) -> tuple[OutputPosterior, Natural, int]:
+    """EP on the prior sites of v to convergence (Algorithm 1, line 8); returns q(v), sites, shortened steps."""
+    shortened = 0
+    for _ in range(iterations):
+        visit = visit_output_priors(spec, q, v, fraction)
+        share = damping
+        for _ in range(12):
+            new_v = _between(v, visit.site, share)
+            new_q = assemble_output(spec, q.lik_tau, q.lik_nu, new_v)
+            if new_q is not None:
+                q, v = new_q, new_v
+                break
+            share *= 0.5
+            shortened += 1
+        else:
+            break
+        if visit.mismatch <= tol:
+            break
+    return q, v, shortened

@@ -1,0 +1,185 @@
+"""The only loop: run a schedule's sweeps, stop, time, interrupt, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from cavity.ep.evidence import log_evidence
+from cavity.ep.posterior import RowMap
+from cavity.ep.schedule import Schedule, Stage, Step
+from cavity.ep.state import EPState
+from cavity.ep.sweep import SweepInfo, sweep
+from cavity.model.data import TrainingData
+from cavity.model.spec import ModelSpec
+
+
+class Status(Enum):
+    """How a fit ended; the value is the sentence the user reads."""
+
+    CONVERGED = "Converged: every tilted moment agrees with its marginal."
+    MAX_SWEEPS = (
+        "Not converged: the sweeps ran out. The best state so far is kept; raise max_sweeps or lower the dampings."
+    )
+    OSCILLATING = (
+        "Not converged: the moments keep oscillating although the damping was cut. The best state so far is kept; "
+        "lower the fraction or try another start."
+    )
+    TIME_LIMIT = "Not converged: the time limit was reached. The best state so far is kept."
+    INTERRUPTED = "Interrupted: the state of the last finished sweep is kept and can be resumed."
+
+
+class Record(NamedTuple):
+    """One line of the history; ``loo`` is the running mean log Ẑ_i, ``log_evidence`` NaN unless asked for."""
+
+    stage: str
+    sweep: int
+    loo: float
+    log_evidence: float
+    mismatch: float
+    log_noise_var: float
+    skipped: int
+    shortened: int
+    damping: float
+    seconds: float
+
+
+class Solution(NamedTuple):
+    """The last state, how it ended, and what happened on the way; ``spec`` may have fewer units if pruned."""
+
+    spec: ModelSpec
+    state: EPState
+    status: Status
+    history: tuple[Record, ...]
+    step: Step
+    mismatch: float
+
+    @property
+    def converged(self) -> bool:
+        """True where the last stage reached its tolerance."""
+        return self.status is Status.CONVERGED
+
+
+DAMPING_CUT = 0.7
+DAMPING_FLOOR = 0.05
+
+
+def _slower(step: Step, factor: float) -> Step:
+    """All likelihood and input-prior dampings multiplied by a factor, at most down to the floor."""
+
+    def cut(d: float) -> float:
+        return 0.0 if d == 0.0 else min(d, max(d * factor, DAMPING_FLOOR))
+
+    return replace(
+        step,
+        damping=cut(step.damping),
+        damping_output=cut(step.damping_output),
+        damping_noise=cut(step.damping_noise),
+        damping_weight=cut(step.damping_weight),
+    )
+
+
+def solve(
+    spec: ModelSpec,
+    data: TrainingData,
+    state: EPState,
+    schedule: Schedule,
+    *,
+    n_threads: int = 1,
+    time_limit: float | None = None,
+    callback: Callable[[Record, EPState], Any] | None = None,
+    track_evidence: bool = False,
+) -> Solution:
+    """Run the stages; always returns the state of a finished sweep, whatever happened.
+
+    Parameters
+    ----------
+    state : EPState
+        From `cavity.ep.starts`, or of an earlier solution to resume.
+    n_threads : int
+        Threads over row blocks; the numbers do not depend on it.
+    time_limit : float, optional
+        Seconds of wall time; checked between sweeps.
+    callback : callable, optional
+        Called as callback(record, state) after each sweep; returning True stops the fit.
+    track_evidence : bool
+        Compute log Z_EP after each sweep (about half a sweep more).
+    """
+    history: list[Record] = []
+    started = time.perf_counter()
+    status = Status.MAX_SWEEPS
+    gap = np.inf
+    step = schedule.stages[-1].step
+    pool: AbstractContextManager[Any] = (
+        ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
+    )
+    with threadpool_limits(1), pool as executor:
+        row_map: RowMap = executor.map if executor is not None else map
+        try:
+            for stage in schedule.stages:
+                last = stage is schedule.stages[-1]
+                runner = _StageRunner(stage)
+                while not runner.finished:
+                    if time_limit is not None and time.perf_counter() - started > time_limit:
+                        return Solution(spec, state, Status.TIME_LIMIT, tuple(history), runner.step, gap)
+                    state, info = sweep(spec, data, state, runner.step, row_map)
+                    gap, step = info.mismatch, runner.step
+                    evidence = log_evidence(spec, data, state, step, row_map) if track_evidence else np.nan
+                    history.append(_record(stage, runner, info, evidence, time.perf_counter() - started))
+                    runner.observe(info)
+                    if callback is not None and callback(history[-1], state):
+                        return Solution(spec, state, Status.INTERRUPTED, tuple(history), step, gap)
+                if last:
+                    status = runner.status
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+    return Solution(spec, state, status, tuple(history), step, gap)
+
+
+def _record(stage: Stage, runner: _StageRunner, info: SweepInfo, evidence: float, seconds: float) -> Record:
+    return Record(
+        stage.name,
+        runner.sweeps + 1,
+        info.log_z,
+        evidence,
+        info.mismatch,
+        info.log_noise_var,
+        info.skipped,
+        info.shortened,
+        runner.step.damping,
+        seconds,
+    )
+
+
+class _StageRunner:
+    """Counts the sweeps of a stage, watches its mismatch, and cuts the damping when it stalls."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.step = stage, stage.step
+        self.sweeps, self.best, self.stalled, self.cuts = 0, np.inf, 0, 0
+        self.status = Status.MAX_SWEEPS
+        self.finished = stage.max_sweeps < 1
+
+    def observe(self, info: SweepInfo) -> None:
+        self.sweeps += 1
+        if info.mismatch <= self.stage.tol:
+            self.status, self.finished = Status.CONVERGED, True
+            return
+        if info.mismatch < 0.98 * self.best:
+            self.best, self.stalled = min(self.best, info.mismatch), 0
+        else:
+            self.stalled += 1
+        if self.stalled >= self.stage.patience:
+            self.step, self.stalled, self.cuts = _slower(self.step, DAMPING_CUT), 0, self.cuts + 1
+            self.best = info.mismatch
+        if self.sweeps >= self.stage.max_sweeps:
+            self.finished = True
+            self.status = Status.OSCILLATING if self.cuts >= 4 else Status.MAX_SWEEPS

@@ -1,0 +1,132 @@
+"""What the next sweep needs, and nothing else: sites and the posterior they make."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.model.spec import ModelSpec
+from cavity.types import FloatArray, Gaussian, Natural
+
+
+class RowSites(NamedTuple):
+    """Likelihood sites, one set per data row (they live with the rows, wherever those are).
+
+    h : (2, n, K) precision and location of t̃(w_k | row i) in h_ik = x_iᵀw_k *(paper, eq. tz_fact)*.
+    v_dir, v_tau, v_nu : (n, J), (n,), (n, J). The output site has precision v_tau·v_dir v_dirᵀ with
+        **signed** v_tau and location v_nu (the paper's α̃ loses the sign).
+    noise : (2, n) precision and location of t̃(θ) *(eq. ttheta)*.
+    """
+
+    h: FloatArray
+    v_dir: FloatArray
+    v_tau: FloatArray
+    v_nu: FloatArray
+    noise: FloatArray
+
+
+class PriorSites(NamedTuple):
+    """Prior sites: w and scale (K, d) *(paper, eq. twk)*, v (J,) *(eq. tvk)*, the output bias exact."""
+
+    w: Natural
+    scale: Natural
+    v: Natural
+
+
+class Basis(NamedTuple):
+    """Coordinates z in which q(w_k) is kept: h = design · z, z ~ exp(-½zᵀdiag(prior_tau)z + prior_nuᵀz).
+
+    "full": z = w, one design shared by all units. "dual": w = Λ^(-½)(Qz + z⊥), design (K, n, r).
+    """
+
+    design: FloatArray
+    prior_tau: FloatArray
+    prior_nu: FloatArray
+    rotation: FloatArray | None = None  # Q (K, d, r)
+    root: FloatArray | None = None  # Λ^(-½) (K, d)
+    rest_mean: FloatArray | None = None  # mean of w outside the span of the rows (K, d)
+    rest_var: FloatArray | None = None  # variance of w outside it (K, d)
+    rest_partition: FloatArray | None = None  # its part of log Ψ (K,)
+
+
+class WeightPosterior(NamedTuple):
+    """q(w_k) for all units *(paper, eq. qep_w)* with the marginals of w and of h."""
+
+    mean: FloatArray  # (K, d)
+    var: FloatArray  # (K, d) marginal variances
+    log_partition: FloatArray  # (K,) Ψ(q(w_k))
+    h_mean: FloatArray  # (n, K)
+    h_var: FloatArray  # (n, K)
+    basis: Basis
+    z_mean: FloatArray  # (K, r)
+    factor: FloatArray  # (K, r, r): Cov z = factor factorᵀ; (K, 1, d) variances if diagonal
+    lik_tau: FloatArray  # (K, r, r) Σ_i τ_ik z z ᵀ; (K, 1, d) if diagonal
+    lik_nu: FloatArray  # (K, r)
+
+
+class OutputPosterior(NamedTuple):
+    """q(v) *(paper, eq. qep_v)*; a zero covariance where the output weights are held."""
+
+    mean: FloatArray
+    cov: FloatArray
+    log_partition: float
+    lik_tau: FloatArray
+    lik_nu: FloatArray
+
+
+class Posterior(NamedTuple):
+    """q(w) q(v) q(θ) Π q(φ_l) *(paper, eqs. qep, qep_fact)*; a variance of zero means held."""
+
+    w: WeightPosterior
+    v: OutputPosterior
+    noise: Gaussian
+    scale: Gaussian
+
+
+class EPState(NamedTuple):
+    """Everything a sweep reads and writes; pure data, picklable, resumable."""
+
+    rows: RowSites
+    priors: PriorSites
+    posterior: Posterior
+
+
+def zero_row_sites(n_rows: int, n_hidden: int) -> RowSites:
+    """All likelihood sites at zero *(paper, Sec. 3.3.1)*."""
+    outputs = n_hidden + 1
+    return RowSites(
+        np.zeros((2, n_rows, n_hidden)),
+        np.zeros((n_rows, outputs)),
+        np.zeros(n_rows),
+        np.zeros((n_rows, outputs)),
+        np.zeros((2, n_rows)),
+    )
+
+
+def initial_prior_sites(
+    spec: ModelSpec,
+    weight_var: float = 0.5,
+    bias_var: float = 4.0,
+    output_range: tuple[float, float] = (1.0, 2.0),
+    output_var: float = 0.04,
+) -> PriorSites:
+    """Warm-up prior sites *(paper, Sec. 3.3.1)*: N(0, 0.5) for the weights, N(0, 4) for the bias.
+
+    Output weights get linearly spaced means in [1, 2] and variance 0.2², so that units differ and
+    stay positive. Weights whose scale is held start at that scale.
+    """
+    K, d = spec.group_of.shape
+    var = np.full((K, d), weight_var)
+    if spec.bias:
+        var[:, -1] = bias_var
+    held = ~spec.scale_inferred[spec.group_of]
+    var[held] = np.exp(np.asarray(spec.scale_prior.mean)[spec.group_of][held])
+    tau_v = np.append(np.full(K, 1.0 / output_var), 1.0 / spec.output.bias_var)
+    means = np.linspace(*output_range, K) if K > 1 else np.array([np.mean(output_range)])
+    zero = np.zeros((K, d))
+    return PriorSites(
+        Natural(1.0 / var, zero),
+        Natural(zero, zero),
+        Natural(tau_v, tau_v * np.append(means, 0.0)),
+    )

@@ -1,0 +1,188 @@
+"""From the user's X and y to what the engine sees, and back: checks, standardising, bias, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.types import FloatArray
+
+
+class TrainingData(NamedTuple):
+    """Rows as the engine sees them: standardised, bias column last where there is one.
+
+    ``weight`` w means w copies of the row; ``row_var`` is the known noise variance of the row in
+    standardised units, zero where none is known.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    weight: FloatArray
+    row_var: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return self.X.shape[0]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x ↦ (x - x_mean)/x_scale with a bias column of ones, y ↦ (y - y_mean)/y_scale, and back."""
+
+    x_mean: FloatArray
+    x_scale: FloatArray
+    y_mean: float
+    y_scale: float
+    bias: bool
+
+    def inputs(self, X: FloatArray) -> FloatArray:
+        """Design matrix of new rows."""
+        Z = (X - self.x_mean) / self.x_scale
+        return np.ascontiguousarray(np.column_stack([Z, np.ones(len(Z))]) if self.bias else Z)
+
+    def target(self, y: FloatArray) -> FloatArray:
+        """Standardised target."""
+        return (y - self.y_mean) / self.y_scale
+
+
+class Prepared(NamedTuple):
+    """Engine data, the way back, the rows used, and sentences about what was found."""
+
+    data: TrainingData
+    scaling: Scaling
+    rows: FloatArray
+    notes: tuple[str, ...]
+
+
+def _first_bad(mask: FloatArray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def _column(names: Sequence[str] | None, j: int) -> str:
+    return f"column {j}" + (f" ({names[j]!r})" if names is not None else "")
+
+
+def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
+    """X as a float64 matrix, or a `ValueError` that names the row, the column and the cure."""
+    try:
+        X = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must hold numbers only: {error}. Encode text columns first.") from None
+    if X.ndim == 1:
+        raise ValueError("X must have two dimensions (rows, inputs); reshape one input with X.reshape(-1, 1).")
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions (rows, inputs), got {X.ndim}.")
+    if X.shape[1] == 0:
+        raise ValueError("X has 0 columns: at least one input is needed.")
+    bad = ~np.isfinite(X)
+    if bad.any():
+        i, j = _first_bad(bad)
+        kind = "missing (NaN)" if np.isnan(X[i, j]) else "infinite"
+        raise ValueError(
+            f"X is {kind} in row {i}, {_column(names, j)} ({int(bad.sum())} such values): impute or drop them."
+        )
+    return X
+
+
+def check_vector(values: Any, n: int, what: str) -> FloatArray:
+    """A finite float64 vector of length n, or a `ValueError` naming the row."""
+    try:
+        v = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must hold numbers only: {error}.") from None
+    if v.ndim == 2 and v.shape[1] == 1:
+        v = v[:, 0]
+    if v.ndim != 1:
+        raise ValueError(f"{what} must have one dimension, got shape {v.shape}.")
+    if len(v) != n:
+        raise ValueError(f"{what} has {len(v)} entries but X has {n} rows: they must match.")
+    bad = ~np.isfinite(v)
+    if bad.any():
+        (i,) = _first_bad(bad)
+        kind = "missing (NaN)" if np.isnan(v[i]) else "infinite"
+        raise ValueError(f"{what} is {kind} in row {i} ({int(bad.sum())} such rows): drop them.")
+    return v
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    noise_var: Any = None,
+    *,
+    bias: bool = True,
+    standardise: bool = True,
+    names: Sequence[str] | None = None,
+) -> Prepared:
+    """Check and standardise the training rows; rows of weight zero are dropped.
+
+    Means and scales are weighted, so w copies of a row and weight w give the same data. A constant
+    column becomes zeros (its weights stay at their prior) and is reported in ``notes``; so are
+    duplicated columns, which share their effect.
+    """
+    X = check_inputs(X, names)
+    n = X.shape[0]
+    if n == 0:
+        raise ValueError("X has 0 rows: nothing to fit.")
+    y = check_vector(y, n, "y")
+    weight = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies.")
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
+    row_var = np.zeros(n) if noise_var is None else check_vector(noise_var, n, "noise_var")
+    if (row_var < 0).any():
+        raise ValueError(f"noise_var is negative in row {_first_bad(row_var < 0)[0]}: variances are positive.")
+    rows = np.flatnonzero(weight > 0)
+    X, y, weight, row_var = X[rows], y[rows], weight[rows], row_var[rows]
+    notes: list[str] = []
+    # divide by the largest magnitude first: columns of 1e200 must not overflow in the variance
+    size = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    y_size = max(float(np.abs(y).max()), np.finfo(float).tiny)
+    if standardise:
+        Z = X / size
+        mean = np.average(Z, axis=0, weights=weight)
+        sd = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=weight))
+        constant = sd <= 1e-13
+        x_mean, x_scale = mean * size, np.where(constant, 1.0, sd) * size
+        x_mean[constant] = X[0, constant]
+        u = y / y_size
+        y_mean_u = float(np.average(u, weights=weight))
+        y_sd = float(np.sqrt(np.average((u - y_mean_u) ** 2, weights=weight)))
+        y_mean, y_scale = y_mean_u * y_size, (y_sd * y_size if y_sd > 1e-13 else 1.0)
+        if y_sd <= 1e-13:
+            notes.append("y is constant: there is nothing to explain, predictions are that constant.")
+            y_mean = float(y[0])
+    else:
+        constant = np.ptp(X, axis=0) == 0 if n > 1 else np.zeros(X.shape[1], bool)
+        x_mean, x_scale, y_mean, y_scale = np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0
+    if constant.any() and len(rows) > 1:
+        listed = ", ".join(_column(names, int(j)) for j in np.flatnonzero(constant)[:5])
+        notes.append(f"{int(constant.sum())} constant input(s) carry no information: {listed}.")
+    scaling = Scaling(x_mean, x_scale, y_mean, y_scale, bias)
+    design = scaling.inputs(X)
+    notes.extend(_duplicated_columns(design[:, : X.shape[1]], constant, names))
+    if row_var.any():
+        row_var = row_var / scaling.y_scale**2
+    data = TrainingData(
+        design, np.ascontiguousarray(scaling.target(y)), np.ascontiguousarray(weight), np.ascontiguousarray(row_var)
+    )
+    return Prepared(data, scaling, rows, tuple(notes))
+
+
+def _duplicated_columns(Z: FloatArray, constant: FloatArray, names: Sequence[str] | None) -> list[str]:
+    """One sentence per group of equal columns (after standardising), constant ones aside."""
+    seen: dict[bytes, int] = {}
+    notes = []
+    for j in np.flatnonzero(~constant):
+        key = np.round(Z[:, j], 12).tobytes()
+        if key in seen:
+            first = _column(names, seen[key])
+            notes.append(f"{_column(names, int(j))} repeats {first}: their effect is shared between them.")
+        else:
+            seen[key] = int(j)
+    return notes

@@ -1,0 +1,363 @@
+r"""Compiled visits of data rows: cavity → moments → tilted → damped site, fused.
+
+`visit_rows` visits a block of rows with the posterior held still (parallel and block sweeps, and,
+with ``eta = 1`` and no updates, the leave-one-out pass). `visit_rows_in_turn` visits the same rows
+one by one and carries the posterior of the weights along by rank-one updates (the paper's
+sequential scheme). Both call `_visit`, so a row is treated in one place; the plain NumPy twin is
+`cavity.ep.network.visit_rows_numpy`.
+
+Layout: rows n, units K, outputs J = K + 1 with the output bias last. Arrays only, one signature.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from cavity.numerics.kernel_tilted import _JIT, ERF, MAX_NODES, _log_power, erf_moments, h_tilted, noise_tilted
+
+# A cavity whose remaining share of the precision is below this counts as improper. With float64
+# marginals accurate to ~1e-13 a share of 1e-9 still has four digits; proper cavities of rows that
+# alone determine a direction have shares down to noise/prior variance, 1e-6 in bad cases.
+IMPROPER = 1e-9
+
+
+@njit(**_JIT)
+def _keep_share(removed):
+    """Share of a site to remove: 1, or where that is improper, what halves the precision."""
+    return 1.0 if 1.0 - removed > IMPROPER else 0.5 / removed
+
+
+@njit(**_JIT)
+def _log_partition_change(prec, location, tau, nu):
+    """Ψ(cavity) - Ψ(q) of a scalar Gaussian when (tau, nu) is taken out of (prec, location)."""
+    rest = prec - tau
+    return 0.5 * ((location - nu) ** 2 / rest - location * location / prec - math.log(rest / prec))
+
+
+@njit(**_JIT)
+def _visit(
+    i, y, row_var, m, v, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+    eta, damping, visit_h, kind, scale, active,
+    new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
+):  # fmt: skip
+    """Visit row i; m, v are the marginals of its activations.
+
+    noise = (mean, var, inferred?), damping = (δ_h, δ_v, δ_θ); diag[i] receives
+    log Ẑ, ΣΨ(cavity) - Ψ(q), mismatch of h, of v, of θ, number of skipped sites.
+    """
+    units = m.shape[0]
+    outputs = units + 1
+    mc, vc, mg, vg = cav[0], cav[1], cav[2], cav[3]
+    a, b, sm, mu_c = vec[0], vec[1], vec[2], vec[3]
+    skipped = 0.0
+    psi = 0.0
+
+    # Cavity of the output weights (paper, eq. cavity_v, signed precision).
+    quad = 0.0
+    for j in range(outputs):
+        sa = 0.0
+        sb = 0.0
+        for l in range(outputs):
+            sa += cov[j, l] * dir_v[i, l]
+            sb += cov[j, l] * nu_v[i, l]
+        a[j] = sa
+        b[j] = sb
+        quad += dir_v[i, j] * sa
+    share_v = _keep_share(eta * tau_v[i] * quad)
+    skip_v = share_v < 1.0
+    eta_v = eta * share_v
+    gain_v = eta_v * tau_v[i] / (1.0 - eta_v * tau_v[i] * quad)
+    dir_mu = 0.0
+    nu_mu = 0.0
+    a_nu = 0.0
+    nu_b = 0.0
+    for j in range(outputs):
+        dir_mu += dir_v[i, j] * mu[j]
+        nu_mu += nu_v[i, j] * mu[j]
+        a_nu += a[j] * nu_v[i, j]
+        nu_b += nu_v[i, j] * b[j]
+    pull = gain_v * (dir_mu - eta_v * a_nu)
+    for j in range(outputs):
+        mu_c[j] = mu[j] - eta_v * b[j] + pull * a[j]
+    psi += 0.5 * (eta_v * (eta_v * nu_b - 2.0 * nu_mu) + pull * (dir_mu - eta_v * a_nu))
+    psi -= 0.5 * math.log(1.0 - eta_v * tau_v[i] * quad)
+
+    # Cavities of the activations (eq. cavity_w) and the moments of g (App. B).
+    for k in range(units):
+        tau, nu = sites_h[0, i, k], sites_h[1, i, k]
+        eta_h = eta * _keep_share(eta * tau * v[k])
+        prec = 1.0 / v[k]
+        location = m[k] * prec
+        vc[k] = 1.0 / (prec - eta_h * tau)
+        mc[k] = vc[k] * (location - eta_h * nu)
+        psi += _log_partition_change(prec, location, eta_h * tau, eta_h * nu)
+        if kind[k] == ERF:
+            mean, var = erf_moments(mc[k], vc[k])
+            mg[k] = scale[k] * mean
+            vg[k] = scale[k] * scale[k] * var
+        else:
+            mg[k] = scale[k] * mc[k]
+            vg[k] = scale[k] * scale[k] * vc[k]
+    mg[units] = 1.0
+    vg[units] = 0.0
+
+    # Moments of f under the cavity (eq. qf_fact).
+    a_mg = 0.0
+    for j in range(outputs):
+        s = 0.0
+        for l in range(outputs):
+            s += cov[j, l] * mg[l]
+        sm[j] = s
+        a_mg += a[j] * mg[j]
+    f_mean = 0.0
+    quad_g = 0.0
+    mean_q = 0.0
+    quad_q = 0.0
+    for j in range(outputs):
+        mean_q += mg[j] * mu[j]
+        quad_q += mg[j] * sm[j]
+        sm[j] += gain_v * a[j] * a_mg
+        f_mean += mu_c[j] * mg[j]
+        quad_g += mg[j] * sm[j]
+    f_var = quad_g
+    for k in range(units):
+        f_var += vg[k] * (cov[k, k] + gain_v * a[k] * a[k] + mu_c[k] * mu_c[k])
+    resid = y[i] - f_mean
+
+    # Tilted noise level (eq. qtheta_tilted) or the known one.
+    if noise[2] > 0.0:
+        tau, nu = site_noise[0, i], site_noise[1, i]
+        prec = 1.0 / noise[1]
+        share = _keep_share(eta * tau * noise[1])
+        eta_n = eta * share
+        var_c = 1.0 / (prec - eta_n * tau)
+        mean_c = var_c * (noise[0] * prec - eta_n * nu)
+        psi += _log_partition_change(prec, noise[0] * prec, eta_n * tau, eta_n * nu)
+        log_z, theta, theta_var, inverse, inverse_var = noise_tilted(
+            mean_c, var_c, f_var, resid, row_var[i], eta, work
+        )
+        sigma2 = math.exp(theta) + row_var[i]
+        diag[i, 4] = max(abs(theta - noise[0]) / math.sqrt(noise[1]), abs(theta_var / noise[1] - 1.0))
+        if share < 1.0:
+            skipped += 1.0
+            new_noise[0, i], new_noise[1, i] = tau, nu
+        else:
+            new_noise[0, i] = tau + damping[2] * ((1.0 / theta_var - 1.0 / var_c) / eta - tau)
+            new_noise[1, i] = nu + damping[2] * ((theta / theta_var - mean_c / var_c) / eta - nu)
+    else:
+        sigma2 = math.exp(noise[0]) + row_var[i]
+        t = f_var + sigma2 / eta
+        inverse, inverse_var = 1.0 / t, 0.0
+        log_z = -0.5 * (math.log(t) + resid * resid / t - (1.0 - eta) * math.log(sigma2)) + _log_power(eta)
+        new_noise[0, i], new_noise[1, i] = site_noise[0, i], site_noise[1, i]
+        diag[i, 4] = 0.0
+
+    # Output-weight site (eqs. sites_tauv, sites_nuv) and its damping (eqs. siteupdate_tauv, siteupdate_nuv).
+    curvature = inverse - resid * resid * inverse_var
+    slack = 1.0 - curvature * quad_g
+    diag[i, 3] = 0.0
+    if quad_q > 0.0:
+        tilted_mean = f_mean + quad_g * inverse * resid
+        tilted_var = quad_g * slack
+        diag[i, 3] = max(abs(tilted_mean - mean_q) / math.sqrt(quad_q), abs(tilted_var / quad_q - 1.0))
+    moved = False
+    if damping[1] > 0.0 and not skip_v and slack > IMPROPER:
+        site_tau = curvature / (eta * slack)
+        site_nu = (curvature * f_mean + inverse * resid) / (eta * slack)
+        moved = _damp_output_site(
+            i, eta, damping[1], site_tau, site_nu, dir_v, tau_v, nu_v, mg, a, sm, mu_c,
+            quad, quad_g, a_mg, gain_v, new_dir_v, new_tau_v, new_nu_v,
+        )  # fmt: skip
+    if not moved:
+        for j in range(outputs):
+            new_dir_v[i, j] = dir_v[i, j]
+            new_nu_v[i, j] = nu_v[i, j]
+        new_tau_v[i] = tau_v[i]
+        if damping[1] > 0.0:
+            skipped += 1.0
+
+    # Activations (eqs. qf_cond, qh_tilted, qh_tilted2) and their sites (eq. sites_w).
+    diag[i, 2] = 0.0
+    noise_var = sigma2 / eta
+    for k in range(units):
+        tau, nu = sites_h[0, i, k], sites_h[1, i, k]
+        new_h[0, i, k], new_h[1, i, k] = tau, nu
+        if not (visit_h and active[k]):
+            continue
+        s = cov[k, k] + gain_v * a[k] * a[k]
+        t0 = f_var - vg[k] * (s + mu_c[k] * mu_c[k]) + noise_var
+        t0 = max(t0, noise_var * (1.0 + 1e-12))
+        mean, var = h_tilted(
+            mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
+        )
+        if eta * tau * v[k] >= 1.0 - IMPROPER or not (var > 0.0 and abs(mean) < math.inf):
+            skipped += 1.0
+            continue
+        diag[i, 2] = max(diag[i, 2], abs(mean - m[k]) / math.sqrt(v[k]), abs(var / v[k] - 1.0))
+        new_h[0, i, k] = tau + damping[0] * ((1.0 / var - 1.0 / vc[k]) / eta - tau)
+        new_h[1, i, k] = nu + damping[0] * ((mean / var - mc[k] / vc[k]) / eta - nu)
+    diag[i, 0] = log_z
+    diag[i, 1] = psi
+    diag[i, 5] = skipped
+
+
+@njit(**_JIT)
+def _damp_output_site(
+    i, eta, delta, site_tau, site_nu, dir_v, tau_v, nu_v, mg, a, sm, mu_c,
+    quad, quad_g, a_mg, gain_v, new_dir_v, new_tau_v, new_nu_v,
+):  # fmt: skip
+    r"""Rank-one damping of the output site of row i; False where the result would be improper.
+
+    The damped precision T = d₁ααᵀ + d₂gg ᵀ (α the old direction, g = m_g; d₁ = (1-δ)τ_old,
+    d₂ = δτ_new, signs kept) is replaced by its eigenvector e of largest |λ|, and the location by
+    ν = b + (λeeᵀ - T) μ, μ the mean of cavity × full rank-two site: the same mean results.
+    """
+    outputs = mg.shape[0]
+    d1 = (1.0 - delta) * tau_v[i]
+    d2 = delta * site_tau
+    aa = 0.0
+    ag = 0.0
+    gg = 0.0
+    for j in range(outputs):
+        aa += dir_v[i, j] * dir_v[i, j]
+        ag += dir_v[i, j] * mg[j]
+        gg += mg[j] * mg[j]
+    # leading eigenvalue of the 2 x 2 matrix D G
+    half_trace = 0.5 * (d1 * aa + d2 * gg)
+    det = d1 * d2 * (aa * gg - ag * ag)
+    root = math.sqrt(max(half_trace * half_trace - det, 0.0))
+    lam = half_trace + root if half_trace >= 0.0 else half_trace - root
+    if abs(d1 * aa - lam) >= abs(d2 * gg - lam):
+        z1, z2 = -d1 * ag, d1 * aa - lam
+    else:
+        z1, z2 = d2 * gg - lam, -d2 * ag
+    norm2 = z1 * z1 * aa + 2.0 * z1 * z2 * ag + z2 * z2 * gg
+    if not norm2 > 0.0:  # δ = 1 and an old direction of zero, or both precisions zero
+        z1, z2, norm2 = 0.0, 1.0, gg
+    norm = math.sqrt(norm2)
+    z1 /= norm
+    z2 /= norm
+    # Uᵀ(μ₋ + ηΣ₋b) and UᵀΣ₋U for U = [α, g]; Σ₋α = a(1 + gain·quad), Σ₋g = sm
+    stretch = 1.0 + gain_v * quad
+    m11 = quad * stretch
+    m12 = a_mg * stretch
+    m22 = quad_g
+    y1 = 0.0
+    y2 = 0.0
+    for j in range(outputs):
+        b = (1.0 - delta) * nu_v[i, j] + delta * site_nu * mg[j]
+        y1 += dir_v[i, j] * mu_c[j] + eta * stretch * a[j] * b
+        y2 += mg[j] * mu_c[j] + eta * sm[j] * b
+    # Uᵀμ = (I + ηMD)⁻¹ y
+    p11, p12 = 1.0 + eta * m11 * d1, eta * m12 * d2
+    p21, p22 = eta * m12 * d1, 1.0 + eta * m22 * d2
+    det_p = p11 * p22 - p12 * p21
+    if not det_p > IMPROPER:
+        return False
+    u1 = (p22 * y1 - p12 * y2) / det_p
+    u2 = (p11 * y2 - p21 * y1) / det_p
+    along = lam * (z1 * u1 + z2 * u2)
+    for j in range(outputs):
+        e = z1 * dir_v[i, j] + z2 * mg[j]
+        b = (1.0 - delta) * nu_v[i, j] + delta * site_nu * mg[j]
+        new_nu_v[i, j] = b + along * e - d1 * u1 * dir_v[i, j] - d2 * u2 * mg[j]
+        new_dir_v[i, j] = e
+    new_tau_v[i] = lam
+    return True
+
+
+@njit(**_JIT)
+def visit_rows(
+    y, row_var, h_mean, h_var, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+    eta, damping, visit_h, kind, scale, active,
+    new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
+):  # fmt: skip
+    """Visit all rows of a block with the posterior held still."""
+    units = h_mean.shape[1]
+    cav = np.empty((4, units + 1))
+    vec = np.empty((4, units + 1))
+    work = np.empty((2, MAX_NODES))
+    for i in range(y.shape[0]):
+        _visit(
+            i, y, row_var, h_mean[i], h_var[i], sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+            eta, damping, visit_h, kind, scale, active,
+            new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
+        )  # fmt: skip
+
+
+@njit(**_JIT)
+def visit_rows_in_turn(
+    y, row_var, weight, design, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+    eta, damping, visit_h, kind, scale, active, w_mean, w_cov,
+    new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
+):  # fmt: skip
+    """Visit rows one by one; w_mean, w_cov and noise follow each visit (paper, Alg. 1, line 5).
+
+    design is (1, n, r), shared by all units, or (K, n, r). A change that would make a covariance
+    improper is halved until it does not; returns how many were.
+    """
+    units, rank = w_mean.shape
+    cav = np.empty((4, units + 1))
+    vec = np.empty((4, units + 1))
+    work = np.empty((2, MAX_NODES))
+    m = np.empty(units)
+    v = np.empty(units)
+    image = np.empty((units, rank))
+    shortened = 0
+    for i in range(y.shape[0]):
+        for k in range(units):
+            x = design[k % design.shape[0], i]
+            mean = 0.0
+            var = 0.0
+            for j in range(rank):
+                s = 0.0
+                for l in range(rank):
+                    s += w_cov[k, j, l] * x[l]
+                image[k, j] = s
+                var += s * x[j]
+                mean += x[j] * w_mean[k, j]
+            m[k] = mean
+            v[k] = var
+        _visit(
+            i, y, row_var, m, v, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+            eta, damping, visit_h, kind, scale, active,
+            new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
+        )  # fmt: skip
+        for k in range(units):
+            d_tau = weight[i] * (new_h[0, i, k] - sites_h[0, i, k])
+            d_nu = weight[i] * (new_h[1, i, k] - sites_h[1, i, k])
+            if d_tau == 0.0 and d_nu == 0.0:
+                continue
+            while 1.0 + d_tau * v[k] <= 1e-3 or (new_h[0, i, k] * v[k] * eta) >= (1.0 + d_tau * v[k]) * (
+                1.0 - IMPROPER
+            ):
+                d_tau *= 0.5
+                d_nu *= 0.5
+                new_h[0, i, k] = 0.5 * (new_h[0, i, k] + sites_h[0, i, k])
+                new_h[1, i, k] = 0.5 * (new_h[1, i, k] + sites_h[1, i, k])
+                shortened += 1
+                if abs(d_tau) * v[k] < 1e-12:
+                    break
+            step = d_tau / (1.0 + d_tau * v[k])
+            shift = (d_nu - d_tau * m[k]) / (1.0 + d_tau * v[k])
+            for j in range(rank):
+                w_mean[k, j] += shift * image[k, j]
+                s = step * image[k, j]
+                for l in range(rank):
+                    w_cov[k, j, l] -= s * image[k, l]
+        if noise[2] > 0.0:
+            prec = 1.0 / noise[1]
+            d_tau = weight[i] * (new_noise[0, i] - site_noise[0, i])
+            d_nu = weight[i] * (new_noise[1, i] - site_noise[1, i])
+            while prec + d_tau <= 1e-3 * prec:
+                d_tau *= 0.5
+                d_nu *= 0.5
+                new_noise[0, i] = 0.5 * (new_noise[0, i] + site_noise[0, i])
+                new_noise[1, i] = 0.5 * (new_noise[1, i] + site_noise[1, i])
+                shortened += 1
+            noise[0] = (noise[0] * prec + d_nu) / (prec + d_tau)
+            noise[1] = 1.0 / (prec + d_tau)
+    return shortened
