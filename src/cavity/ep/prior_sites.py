@@ -54,6 +54,10 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
     phi = Gaussian(q.scale.mean[group], np.where(inferred, q.scale.var[group], 1.0))
     cav_w, ok = _cavity(w, w_site, fraction)
     cav_s, ok_s = _cavity(phi, s_site, fraction)
+    # Negative φ sites of idle weights can leave a cavity wider than the hyperprior; one twice as wide
+    # in variance makes the tilted density jump between "used" and "pruned" (w sites of 1e114 were seen).
+    hyper_var = np.where(inferred, np.asarray(spec.scale_prior.var)[group], 1.0)
+    ok_s = ok_s & (cav_s.tau * hyper_var >= 0.5)
     ok = ok & (ok_s | ~inferred)
     log_z = np.zeros(len(group))
     tilted_w = Gaussian(w.mean.copy(), w.var.copy())
@@ -98,6 +102,33 @@ def _between(old: Natural, new: Natural, share: float | FloatArray) -> Natural:
     return Natural(old.tau + share * (new.tau - old.tau), old.nu + share * (new.nu - old.nu))
 
 
+def _scale_shares(spec: ModelSpec, state: EPState, proposed: Natural, damping: float) -> tuple[FloatArray, int]:
+    """Damping of each weight, (K, d), halved for groups whose q(φ) would leap; and how many were.
+
+    Negative φ sites can nearly cancel the rest, and the mean, their ratio, then lands anywhere (e^27 was
+    seen). A step may not widen q(φ) by more than 2 in sd, nor move it by more than 3 sd or 1.
+    """
+    share = np.full(spec.n_groups, damping)
+    on = spec.scale_inferred
+    if not on.any():
+        return share[spec.group_of], 0
+    flat, L = spec.group_of.ravel(), spec.n_groups
+    d_tau = np.bincount(flat, (proposed.tau - state.priors.scale.tau).ravel(), L)
+    d_nu = np.bincount(flat, (proposed.nu - state.priors.scale.nu).ravel(), L)
+    q = state.posterior.scale
+    var = np.where(on, q.var, 1.0)
+    halved = np.zeros(L, bool)
+    for _ in range(20):
+        tau = 1.0 / var + share * d_tau
+        mean = (q.mean / var + share * d_nu) / np.where(tau > 0.0, tau, 1.0)
+        leap = on & ((tau * var < 0.25) | (np.abs(mean - q.mean) > np.maximum(3.0 * np.sqrt(var), 1.0)))
+        if not leap.any():
+            break
+        share[leap] *= 0.5
+        halved |= leap
+    return share[spec.group_of], int(halved.sum())
+
+
 class PriorRun(NamedTuple):
     """A run of inner iterations: the state, the first mismatch seen and the counts."""
 
@@ -126,7 +157,8 @@ def update_weight_priors(
             first, skipped = visit.mismatch, visit.skipped
         if visit.mismatch <= tol and iteration > 0:
             break
-        share = damping
+        share, cut = _scale_shares(spec, state, visit.scale, damping)
+        shortened += cut
         for _ in range(12):
             w = _between(state.priors.w, visit.value, share)
             scale = _between(state.priors.scale, visit.scale, share)
@@ -137,7 +169,7 @@ def update_weight_priors(
                 state = EPState(state.rows, priors, state.posterior._replace(w=q_w, scale=q_scale))
                 moved = True
                 break
-            share *= 0.5
+            share = 0.5 * share
             shortened += 1
         else:
             break
@@ -183,13 +215,18 @@ def update_output_priors(
     v: Natural,
     fraction: float,
     damping: float,
-    iterations: int = 100,
-    tol: float = 1e-9,
-) -> tuple[OutputPosterior, Natural, int]:
-    """EP on the prior sites of v to convergence (Algorithm 1, line 8); returns q(v), sites, shortened steps."""
+    iterations: int = 60,
+    tol: float = 1e-7,
+) -> tuple[OutputPosterior, Natural, float, int]:
+    """EP on the prior sites of v to convergence (Algorithm 1, line 8).
+
+    Returns q(v), the sites, the mismatch before the first iteration, and the shortened steps.
+    """
     shortened = 0
-    for _ in range(iterations):
+    first = 0.0
+    for iteration in range(iterations):
         visit = visit_output_priors(spec, q, v, fraction)
+        first = visit.mismatch if iteration == 0 else first
         share = damping
         for _ in range(12):
             new_v = _between(v, visit.site, share)
@@ -203,4 +240,4 @@ def update_output_priors(
             break
         if visit.mismatch <= tol:
             break
-    return q, v, shortened
+    return q, v, first, shortened

@@ -31,10 +31,10 @@ class Step:
     infer_noise: bool = True
     weight_prior: str = "sweep"
     output_prior: bool = True
-    fraction_weight: float = 0.8
+    fraction_weight: float = 0.9
     damping_weight: float = 0.6
-    fraction_output: float = 0.8
-    damping_output_prior: float = 0.7
+    fraction_output: float = 0.9
+    damping_output_prior: float = 0.9
     active_units: int | None = None
 
     def __post_init__(self) -> None:

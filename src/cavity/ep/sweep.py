@@ -69,7 +69,8 @@ def sweep(
     else:
         rows, w, noise, visit, cut = _in_blocks(spec, data, state, step, row_map)
     shortened += cut
-    v, v_sites, rows, cut = _refresh_output(spec, data, state, rows, step, row_map)
+    v, v_sites, rows, gap, cut = _refresh_output(spec, data, state, rows, step, row_map)
+    mismatch_prior = max(mismatch_prior, gap)
     shortened += cut
     new = EPState(rows, state.priors._replace(v=v_sites), Posterior(w, v, noise, state.posterior.scale))
     h, out, noise_gap = (float(g) for g in visit.mismatch.max(axis=0))
@@ -309,12 +310,13 @@ def _in_turn(
 
 def _refresh_output(
     spec: ModelSpec, data: TrainingData, state: EPState, rows: RowSites, step: Step, row_map: RowMap
-) -> tuple[OutputPosterior, Natural, RowSites, int]:
+) -> tuple[OutputPosterior, Natural, RowSites, float, int]:
     """q(v) in parallel from all output sites (line 7), then its prior sites (line 8)."""
     v_sites, old = state.priors.v, state.posterior.v
     if spec.output.fixed is not None:
-        return old, v_sites, rows, 0
+        return old, v_sites, rows, 0.0, 0
     shortened = 0
+    gap = 0.0
     q: OutputPosterior | None = old
     if step.damping_output > 0.0:
         q = post.assemble_output(spec, *post.gather_output(data.weight, rows, row_map), v_sites)
@@ -333,8 +335,10 @@ def _refresh_output(
                     rows = back
                     break
         if q is None:
-            return old, v_sites, state.rows._replace(h=rows.h, noise=rows.noise), shortened
+            return old, v_sites, state.rows._replace(h=rows.h, noise=rows.noise), np.inf, shortened
     if step.output_prior:
-        q, v_sites, cut = update_output_priors(spec, q, v_sites, step.fraction_output, step.damping_output_prior)
+        q, v_sites, gap, cut = update_output_priors(
+            spec, q, v_sites, step.fraction_output, step.damping_output_prior
+        )
         shortened += cut
-    return q, v_sites, rows, shortened
+    return q, v_sites, rows, gap, shortened

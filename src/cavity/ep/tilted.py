@@ -13,7 +13,7 @@ from cavity.types import FloatArray, Gaussian, IntArray, Moments, TiltedMoments
 _REACH = 9.0
 # First grid over an interval of ±9 sd, and over one that reaches further: there a mode much narrower than the
 # interval may sit anywhere in it.
-_PANELS, _PANELS_FAR = 24, 384
+_PANELS, _PANELS_FAR = 36, 384
 
 
 def scaled_tilted_moments(

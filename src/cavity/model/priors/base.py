@@ -111,7 +111,9 @@ class WeightPrior(ABC):
         drawn = np.interp(rng.random(size), (cdf - 0.5 * density) / cdf[-1], unit)
         return drawn * np.exp(0.5 * np.asarray(log_var, dtype=float))
 
-    def _panel_moments(self, m: FloatArray, v: FloatArray, log_var: FloatArray, fraction: FloatArray) -> FloatArray:
+    def _panel_moments(
+        self, m: FloatArray, v: FloatArray, log_var: FloatArray, fraction: FloatArray
+    ) -> FloatArray:
         """Rows log_z, mean, var for cavities of shape (J, 1).
 
         Each part of the cover answers a failure: a grid without cuts at the kinks is spoilt by them; one laid by
@@ -128,7 +130,9 @@ class WeightPrior(ABC):
 
         lo = np.maximum(np.minimum(m, 0.0) - 10.0 * sd, self.support[0])
         hi = np.minimum(np.maximum(m, 0.0) + 10.0 * sd, self.support[1])
-        rungs = np.geomspace(1e-7 * np.minimum(sd, prior_sd)[:, 0], np.maximum(hi - lo, prior_sd)[:, 0], _RUNGS, axis=-1)
+        rungs = np.geomspace(
+            1e-7 * np.minimum(sd, prior_sd)[:, 0], np.maximum(hi - lo, prior_sd)[:, 0], _RUNGS, axis=-1
+        )
         ladder = np.concatenate([-rungs[:, ::-1], np.zeros_like(m), rungs], axis=-1)
         cuts = np.concatenate(
             [
