@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+FloatArray = NDArray[Any]
+IntArray = NDArray[Any]
+Floats = Any  # an array or a number; functions of it broadcast
 
 
 class Gaussian(NamedTuple):

@@ -1,0 +1,1 @@
+"""How it is inferred: sites, sweeps, schedules, starts, evidence."""

@@ -9,8 +9,9 @@ its signs corrected (docs/theory.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,12 @@ from cavity.types import FloatArray, Gaussian
 
 
 def look_at_rows(
-    spec: ModelSpec, data: TrainingData, state: EPState, step: Step, visit_h: bool = False, row_map: RowMap = map
+    spec: ModelSpec,
+    data: TrainingData,
+    state: EPState,
+    step: Step,
+    visit_h: bool = False,
+    row_map: RowMap = map,
 ) -> RowVisit:
     """Visit all rows without moving any site."""
     still = replace(step, damping=0.0, damping_output=0.0, damping_noise=0.0)
@@ -77,7 +83,7 @@ def _inferred_part(q: Gaussian, prior: Gaussian) -> float:
 
 
 class HyperGradient(NamedTuple):
-    """∂ log Z_EP: θ (None while inferred), φ_l (zero where inferred), log σ_v0², log σ_v00² (None if held)."""
+    """∂ log Z_EP in θ (None while inferred), φ_l (0 where inferred), log σ_v0², log σ_v00² (None: held)."""
 
     log_noise_var: float | None
     log_prior_var: FloatArray
@@ -128,8 +134,9 @@ def evidence_gradient(
     return HyperGradient(noise, scales, output, -0.5 + 0.5 * second / spec.output.bias_var)
 
 
-def _derivative(function, at, step: float = 2e-3):
+def _derivative(function: Callable[[float], Any], at: float, step: float = 2e-3) -> Any:
     """Fourth-order central difference; with step 2e-3 truncation ~1e-12, rounding ~1e-13·|f|/step."""
     return (
-        8.0 * (function(at + step) - function(at - step)) - (function(at + 2 * step) - function(at - 2 * step))
+        8.0 * (function(at + step) - function(at - step))
+        - (function(at + 2 * step) - function(at - 2 * step))
     ) / (12.0 * step)

@@ -17,6 +17,7 @@ from cavity.ep.state import EPState, RowSites
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.numerics import kernel_rows
+from cavity.numerics.compilation import announced
 from cavity.types import FloatArray, Gaussian
 
 
@@ -32,7 +33,8 @@ class RowVisit(NamedTuple):
     """New (damped) sites of the visited rows and their diagnostics.
 
     log_z : (n,) log Ẑ_i; partition : (n,) Ψ(cavity) - Ψ(q) over h, v and θ;
-    mismatch : (n, 3) of h, v, θ; skipped : (n,) sites left alone for an improper cavity.
+    mismatch : (n, 3) of h, v, θ; skipped : (n,) sites left alone for an improper cavity;
+    nodes : (n,) quadrature nodes used.
     """
 
     sites: RowSites
@@ -40,6 +42,7 @@ class RowVisit(NamedTuple):
     partition: FloatArray
     mismatch: FloatArray
     skipped: FloatArray
+    nodes: FloatArray
 
     @staticmethod
     def concatenate(parts: Sequence[RowVisit]) -> RowVisit:
@@ -59,6 +62,7 @@ class RowVisit(NamedTuple):
             np.concatenate([p.partition for p in parts]),
             np.concatenate([p.mismatch for p in parts]),
             np.concatenate([p.skipped for p in parts]),
+            np.concatenate([p.nodes for p in parts]),
         )
 
 
@@ -66,7 +70,7 @@ def _c(a: FloatArray) -> FloatArray:
     return np.ascontiguousarray(a, dtype=np.float64)
 
 
-def _dampings(spec: ModelSpec, step: Step) -> FloatArray:
+def dampings(spec: ModelSpec, step: Step) -> FloatArray:
     """(δ_h, δ_v, δ_θ) of a step; held parts get zero."""
     output = 0.0 if spec.output.fixed is not None else step.damping_output
     return np.array([step.damping, output, step.damping_noise])
@@ -74,11 +78,11 @@ def _dampings(spec: ModelSpec, step: Step) -> FloatArray:
 
 def _blank(sites: RowSites) -> tuple[RowSites, FloatArray]:
     new = RowSites(*(np.empty_like(_c(a)) for a in sites))
-    return new, np.zeros((sites.v_tau.shape[0], 6))
+    return new, np.zeros((sites.v_tau.shape[0], 7))
 
 
 def _visit_of(new: RowSites, diag: FloatArray) -> RowVisit:
-    return RowVisit(new, diag[:, 0], diag[:, 1], diag[:, 2:5], diag[:, 5])
+    return RowVisit(new, diag[:, 0], diag[:, 1], diag[:, 2:5], diag[:, 5], diag[:, 6])
 
 
 def visit_rows(
@@ -104,11 +108,12 @@ def visit_rows(
         return visit_rows_numpy(spec, y, row_var, h, sites, posterior, step, active, visit_h)
     new, diag = _blank(sites)
     noise = np.array([posterior.noise.mean, posterior.noise.var, float(posterior.noise.var > 0.0)])
-    kernel_rows.visit_rows(
-        _c(y), _c(row_var), _c(h.mean), _c(h.var), *(_c(a) for a in sites),
-        _c(posterior.v_mean), _c(posterior.v_cov), noise, float(step.fraction), _dampings(spec, step),
-        bool(visit_h), spec.kinds, spec.activation_scale, active, *new, diag,
-    )  # fmt: skip
+    with announced(kernel_rows.visit_rows):
+        kernel_rows.visit_rows(
+            _c(y), _c(row_var), _c(h.mean), _c(h.var), *(_c(a) for a in sites),
+            _c(posterior.v_mean), _c(posterior.v_cov), noise, float(step.fraction), dampings(spec, step),
+            bool(visit_h), spec.kinds, spec.activation_scale, active, *new, diag,
+        )  # fmt: skip
     return _visit_of(new, diag)
 
 
@@ -124,9 +129,10 @@ def visit_rows_in_turn(
     mean = w.z_mean.copy()
     cov = np.matmul(w.factor, np.swapaxes(w.factor, 1, 2))
     noise = np.array([q.noise.mean, q.noise.var, float(q.noise.var > 0.0)])
-    shortened = kernel_rows.visit_rows_in_turn(
-        _c(data.y), _c(data.row_var), _c(data.weight), _c(w.basis.design), *(_c(a) for a in state.rows),
-        _c(q.v.mean), _c(q.v.cov), noise, float(step.fraction), _dampings(spec, step),
-        step.damping > 0.0, spec.kinds, spec.activation_scale, active, mean, cov, *new, diag,
-    )  # fmt: skip
+    with announced(kernel_rows.visit_rows_in_turn):
+        shortened = kernel_rows.visit_rows_in_turn(
+            _c(data.y), _c(data.row_var), _c(data.weight), _c(w.basis.design), *(_c(a) for a in state.rows),
+            _c(q.v.mean), _c(q.v.cov), noise, float(step.fraction), dampings(spec, step),
+            step.damping > 0.0, spec.kinds, spec.activation_scale, active, mean, cov, *new, diag,
+        )  # fmt: skip
     return _visit_of(new, diag), mean, cov, Gaussian(float(noise[0]), float(noise[1])), int(shortened)

@@ -55,7 +55,9 @@ def dual_basis(X: FloatArray, w: Natural) -> Basis | None:
     rest = white - np.einsum("kdr,kr->kd", rotation, prior_nu)
     rest_var = root**2 * np.maximum(1.0 - np.sum(rotation**2, axis=2), 0.0)
     # Ψ of z⊥ and of the change of variables w = Λ^(-½)(·)
-    partition = 0.5 * np.sum(rest**2, axis=1) + np.sum(np.log(root), axis=1) + 0.5 * (d - r) * np.log(2 * np.pi)
+    partition = (
+        0.5 * np.sum(rest**2, axis=1) + np.sum(np.log(root), axis=1) + 0.5 * (d - r) * np.log(2 * np.pi)
+    )
     return Basis(design, np.ones((K, r)), prior_nu, rotation, root, root * rest, rest_var, partition)
 
 
@@ -70,7 +72,7 @@ def make_basis(form: str, X: FloatArray, w: Natural) -> Basis | None:
 def gather(
     basis: Basis, weight: FloatArray, tau: FloatArray, nu: FloatArray, units: IntArray, row_map: RowMap = map
 ) -> tuple[FloatArray, FloatArray]:
-    """Σ_i w_i τ_ik z_i z_iᵀ and Σ_i w_i ν_ik z_i for the given units *(paper, eq. qep_w)*; tau, nu are (n, U)."""
+    """Σ_i w_i τ_ik z_i z_iᵀ and Σ_i w_i ν_ik z_i of some units *(paper, eq. qep_w)*; tau, nu (n, U)."""
     shared = basis.design.shape[0] == 1
 
     def block(rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +94,7 @@ def gather(
 def solve_unit(
     prior_tau: FloatArray, prior_nu: FloatArray, lik_tau: FloatArray, lik_nu: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
-    """Mean, factor and Ψ of one unit in its coordinates; None where the precision is not positive definite."""
+    """Mean, factor and Ψ of one unit in its coordinates; None where its precision is improper."""
     factor = inverse_factor(lik_tau + np.diag(prior_tau))
     if factor is None:
         return None
@@ -124,6 +126,7 @@ def weight_moments(basis: Basis, z_mean: FloatArray, factor: FloatArray) -> Gaus
     """Marginal means and variances of w, (K, d), from the coordinates."""
     if basis.rotation is None:
         return Gaussian(z_mean, np.einsum("kij,kij->ki", factor, factor))
+    assert basis.root is not None and basis.rest_mean is not None
     image = np.matmul(basis.rotation, factor)
     mean = basis.root * np.einsum("kdr,kr->kd", basis.rotation, z_mean) + basis.rest_mean
     return Gaussian(mean, basis.rest_var + basis.root**2 * np.einsum("kdr,kdr->kd", image, image))
@@ -164,7 +167,13 @@ def refresh_weights(
 
 
 def change_weight_prior(
-    spec: ModelSpec, data: TrainingData, rows: RowSites, old: WeightPosterior, w: Natural, with_h: bool, row_map: RowMap = map
+    spec: ModelSpec,
+    data: TrainingData,
+    rows: RowSites,
+    old: WeightPosterior,
+    w: Natural,
+    with_h: bool,
+    row_map: RowMap = map,
 ) -> WeightPosterior | None:
     """q(w) after new prior sites, the likelihood sums kept where the coordinates allow it.
 
@@ -177,7 +186,9 @@ def change_weight_prior(
     return assemble(full_basis(data.X, w), old.lik_tau, old.lik_nu, h, row_map)
 
 
-def refresh_diagonal(data: TrainingData, rows: RowSites, w: Natural, max_iter: int = 200) -> WeightPosterior | None:
+def refresh_diagonal(
+    data: TrainingData, rows: RowSites, w: Natural, max_iter: int = 200
+) -> WeightPosterior | None:
     r"""Fully factorised q(w_k) = Π_j N(w_kj | m_j, v_j) for very large d.
 
     The means solve the coupled system (XᵀTX + Λ)m = Xᵀν + ν_0 exactly (conjugate gradients). The
@@ -224,7 +235,9 @@ def refresh_diagonal(data: TrainingData, rows: RowSites, w: Natural, max_iter: i
         mean[k], var[k], spread[:, k] = m, v, V
     h_var = 1.0 / (1.0 / spread + rows.h[0])
     basis = Basis(X[None], w.tau, w.nu)
-    return WeightPosterior(mean, var, partition, X @ mean.T, h_var, basis, mean, var[:, None], var[:, None], mean)
+    return WeightPosterior(
+        mean, var, partition, X @ mean.T, h_var, basis, mean, var[:, None], var[:, None], mean
+    )
 
 
 def _conjugate_gradients(
@@ -269,7 +282,9 @@ def gather_output(weight: FloatArray, rows: RowSites, row_map: RowMap = map) -> 
     return np.asarray(tau), np.asarray(nu)
 
 
-def assemble_output(spec: ModelSpec, lik_tau: FloatArray, lik_nu: FloatArray, v: Natural) -> OutputPosterior | None:
+def assemble_output(
+    spec: ModelSpec, lik_tau: FloatArray, lik_nu: FloatArray, v: Natural
+) -> OutputPosterior | None:
     """q(v) from gathered sums and prior sites; None where improper."""
     if spec.output.fixed is not None:
         J = len(spec.output.fixed)

@@ -28,7 +28,9 @@ class PriorVisit(NamedTuple):
 
 def _proposal(tilted: Gaussian, cavity: Natural, fraction: float) -> Natural:
     """Site that turns the cavity into the tilted moments: (V̂⁻¹ - V₋⁻¹)/η, and its location."""
-    return Natural((1.0 / tilted.var - cavity.tau) / fraction, (tilted.mean / tilted.var - cavity.nu) / fraction)
+    return Natural(
+        (1.0 / tilted.var - cavity.tau) / fraction, (tilted.mean / tilted.var - cavity.nu) / fraction
+    )
 
 
 def _mismatch(tilted: Gaussian, q: Gaussian) -> FloatArray:
@@ -39,7 +41,9 @@ def _cavity(q: Gaussian, site: Natural, fraction: float) -> tuple[Natural, Float
     """Natural cavity and where it is proper (the share left is above 1e-9 of the precision)."""
     tau = 1.0 / q.var - fraction * site.tau
     ok = tau * q.var > 1e-9
-    return Natural(np.where(ok, tau, 1.0 / q.var), np.where(ok, q.mean / q.var - fraction * site.nu, q.mean / q.var)), ok
+    return Natural(
+        np.where(ok, tau, 1.0 / q.var), np.where(ok, q.mean / q.var - fraction * site.nu, q.mean / q.var)
+    ), ok
 
 
 def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> PriorVisit:
@@ -79,17 +83,21 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
     ok = ok & np.isfinite(tilted_w.mean) & (tilted_w.var > 0.0) & (tilted_s.var > 0.0)
     new_w, new_s = _proposal(tilted_w, cav_w, fraction), _proposal(tilted_s, cav_s, fraction)
     keep = ~ok
-    value = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
+    w_new = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
     hold = keep | ~inferred
-    scale = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
-    partition = scalar_log_partition(cav_w.nu / cav_w.tau, 1.0 / cav_w.tau) - scalar_log_partition(w.mean, w.var)
-    change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(phi.mean, phi.var)
+    s_new = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
+    partition = scalar_log_partition(cav_w.nu / cav_w.tau, 1.0 / cav_w.tau) - scalar_log_partition(
+        w.mean, w.var
+    )
+    change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(
+        phi.mean, phi.var
+    )
     partition = partition + np.where(inferred, change, 0.0)
     gaps = np.where(ok, _mismatch(tilted_w, w), 0.0)
     gaps = np.maximum(gaps, np.where(ok & inferred, _mismatch(tilted_s, phi), 0.0))
     return PriorVisit(
-        Natural(value.tau.reshape(shape), value.nu.reshape(shape)),
-        Natural(scale.tau.reshape(shape), scale.nu.reshape(shape)),
+        Natural(w_new.tau.reshape(shape), w_new.nu.reshape(shape)),
+        Natural(s_new.tau.reshape(shape), s_new.nu.reshape(shape)),
         log_z,
         partition,
         float(gaps.max()),
@@ -102,7 +110,9 @@ def _between(old: Natural, new: Natural, share: float | FloatArray) -> Natural:
     return Natural(old.tau + share * (new.tau - old.tau), old.nu + share * (new.nu - old.nu))
 
 
-def _scale_shares(spec: ModelSpec, state: EPState, proposed: Natural, damping: float) -> tuple[FloatArray, int]:
+def _scale_shares(
+    spec: ModelSpec, state: EPState, proposed: Natural, damping: float
+) -> tuple[FloatArray, int]:
     """Damping of each weight, (K, d), halved for groups whose q(φ) would leap; and how many were.
 
     Negative φ sites can nearly cancel the rest, and the mean, their ratio, then lands anywhere (e^27 was
@@ -202,7 +212,8 @@ def visit_output_priors(spec: ModelSpec, q: OutputPosterior, v: Natural, fractio
     ok = ok & np.isfinite(t.mean) & (t.var > 0.0)
     new = _proposal(tilted, cavity, fraction)
     proposed = Natural(
-        np.append(np.where(ok, new.tau, site.tau), v.tau[K]), np.append(np.where(ok, new.nu, site.nu), v.nu[K])
+        np.append(np.where(ok, new.tau, site.tau), v.tau[K]),
+        np.append(np.where(ok, new.nu, site.nu), v.nu[K]),
     )
     partition = scalar_log_partition(*moments) - scalar_log_partition(*marginal)
     mismatch = float(np.max(np.where(ok, _mismatch(tilted, marginal), 0.0)))
@@ -216,11 +227,13 @@ def update_output_priors(
     fraction: float,
     damping: float,
     iterations: int = 60,
-    tol: float = 1e-7,
+    tol: float = 1e-9,
 ) -> tuple[OutputPosterior, Natural, float, int]:
     """EP on the prior sites of v to convergence (Algorithm 1, line 8).
 
-    Returns q(v), the sites, the mismatch before the first iteration, and the shortened steps.
+    Converged means a mismatch of ``tol``, or a thousandth of what the last q(v) update brought: finer
+    would be undone by the next one, and the sweeps' own mismatch decides in the end. Returns q(v),
+    the sites, the mismatch before the first iteration, and the shortened steps.
     """
     shortened = 0
     first = 0.0
@@ -238,6 +251,6 @@ def update_output_priors(
             shortened += 1
         else:
             break
-        if visit.mismatch <= tol:
+        if visit.mismatch <= max(tol, 1e-3 * first):
             break
     return q, v, first, shortened

@@ -47,7 +47,9 @@ class Step:
         if self.block_size is not None and self.block_size < 1:
             raise ValueError(f"block_size must be at least 1 (or None for all rows), got {self.block_size}.")
         if self.weight_prior not in WEIGHT_PRIOR_UPDATES:
-            raise ValueError(f"weight_prior must be one of {WEIGHT_PRIOR_UPDATES}, got {self.weight_prior!r}.")
+            raise ValueError(
+                f"weight_prior must be one of {WEIGHT_PRIOR_UPDATES}, got {self.weight_prior!r}."
+            )
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ class Status(Enum):
 
     CONVERGED = "Converged: every tilted moment agrees with its marginal."
     MAX_SWEEPS = (
-        "Not converged: the sweeps ran out. The best state so far is kept; raise max_sweeps or lower the dampings."
+        "Not converged: the sweeps ran out. The last state is kept; raise max_sweeps or lower the dampings."
     )
     OSCILLATING = (
-        "Not converged: the moments keep oscillating although the damping was cut. The best state so far is kept; "
+        "Not converged: the moments keep oscillating although the damping was cut. The last state is kept; "
         "lower the fraction or try another start."
     )
-    TIME_LIMIT = "Not converged: the time limit was reached. The best state so far is kept."
+    TIME_LIMIT = "Not converged: the time limit was reached. The last state is kept and can be resumed."
     INTERRUPTED = "Interrupted: the state of the last finished sweep is kept and can be resumed."
 
 
@@ -118,9 +118,7 @@ def solve(
     status = Status.MAX_SWEEPS
     gap = np.inf
     step = schedule.stages[-1].step
-    pool: AbstractContextManager[Any] = (
-        ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
-    )
+    pool: AbstractContextManager[Any] = ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
     with threadpool_limits(1), pool as executor:
         row_map: RowMap = executor.map if executor is not None else map
         try:

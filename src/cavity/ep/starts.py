@@ -45,7 +45,9 @@ def check_fit(spec: ModelSpec, data: TrainingData) -> None:
         )
     if not spec.noise.inferred and spec.noise.mean == -np.inf and not np.all(data.row_var > 0.0):
         row = int(np.flatnonzero(data.row_var <= 0.0)[0])
-        raise ValueError(f"the noise is held at zero and row {row} has no known noise variance: give noise_var.")
+        raise ValueError(
+            f"the noise is held at zero and row {row} has no known noise variance: give noise_var."
+        )
 
 
 def zero_state(spec: ModelSpec, data: TrainingData, **prior_sites: object) -> EPState:
@@ -67,7 +69,10 @@ def incremental_start(
 ) -> tuple[EPState, Schedule]:
     """The paper's other start: one unit more every few sweeps."""
     schedule = paper_schedule(
-        step, incremental=sweeps_per_unit, n_hidden=spec.n_hidden, **options  # type: ignore[arg-type]
+        step,
+        incremental=sweeps_per_unit,
+        n_hidden=spec.n_hidden,
+        **options,  # type: ignore[arg-type]
     )
     return zero_state(spec, data), schedule
 

@@ -37,6 +37,7 @@ class SweepInfo(NamedTuple):
     log_noise_var: float
     skipped: int
     shortened: int
+    nodes: int
 
 
 def active_mask(n_hidden: int, active_units: int | None) -> FloatArray:
@@ -88,6 +89,7 @@ def sweep(
         log_noise_var=float(noise.mean),
         skipped=skipped + int(visit.skipped.sum()),
         shortened=shortened,
+        nodes=int(visit.nodes.sum()),
     )
     return new, info
 
@@ -317,10 +319,10 @@ def _refresh_output(
         return old, v_sites, rows, 0.0, 0
     shortened = 0
     gap = 0.0
-    q: OutputPosterior | None = old
+    q = old
     if step.damping_output > 0.0:
-        q = post.assemble_output(spec, *post.gather_output(data.weight, rows, row_map), v_sites)
-        if q is None:  # give the rows with negative precision their old sites back, then all rows
+        fresh = post.assemble_output(spec, *post.gather_output(data.weight, rows, row_map), v_sites)
+        if fresh is None:  # give the rows with negative precision their old sites back, then all rows
             for keep in (rows.v_tau >= 0.0, np.zeros(len(rows.v_tau), bool)):
                 back = RowSites(
                     rows.h,
@@ -330,12 +332,13 @@ def _refresh_output(
                     rows.noise,
                 )
                 shortened += int((~keep).sum())
-                q = post.assemble_output(spec, *post.gather_output(data.weight, back, row_map), v_sites)
-                if q is not None:
+                fresh = post.assemble_output(spec, *post.gather_output(data.weight, back, row_map), v_sites)
+                if fresh is not None:
                     rows = back
                     break
-        if q is None:
+        if fresh is None:
             return old, v_sites, state.rows._replace(h=rows.h, noise=rows.noise), np.inf, shortened
+        q = fresh
     if step.output_prior:
         q, v_sites, gap, cut = update_output_priors(
             spec, q, v_sites, step.fraction_output, step.damping_output_prior

@@ -1,0 +1,1 @@
+"""What is inferred: data, groups, priors, likelihoods, activations, the frozen specification."""

@@ -40,6 +40,11 @@ class Activation(ABC):
         """Scale of h on which g bends; the node spacing never exceeds 0.45 of it."""
         return 1.0
 
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Values of g at -∞ and ∞ if it has reached them (to 1e-10) at ±6.5, else None."""
+        return None
+
     def moments(self, h: Gaussian) -> Gaussian:
         """Mean and variance of g(h), h ~ N; default by 128-node Gauss–Hermite, centred."""
         nodes, weights = gauss_hermite(128)
@@ -62,6 +67,10 @@ class Erf(Activation):
     @property
     def max_slope(self) -> float:
         return float(np.sqrt(2.0 / np.pi))
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        return -1.0, 1.0
 
     def moments(self, h: Gaussian) -> Gaussian:
         r"""E = erf(a/√2), Var = (4/π) ∫_b^1 exp(-a²(1+x²)/2)/(1+x²) dx *(paper, App. B)*.

@@ -73,7 +73,9 @@ def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise ValueError(f"X must hold numbers only: {error}. Encode text columns first.") from None
     if X.ndim == 1:
-        raise ValueError("X must have two dimensions (rows, inputs); reshape one input with X.reshape(-1, 1).")
+        raise ValueError(
+            "X must have two dimensions (rows, inputs); reshape one input with X.reshape(-1, 1)."
+        )
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, inputs), got {X.ndim}.")
     if X.shape[1] == 0:
@@ -83,7 +85,8 @@ def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
         i, j = _first_bad(bad)
         kind = "missing (NaN)" if np.isnan(X[i, j]) else "infinite"
         raise ValueError(
-            f"X is {kind} in row {i}, {_column(names, j)} ({int(bad.sum())} such values): impute or drop them."
+            f"X is {kind} in row {i}, {_column(names, j)} ({int(bad.sum())} such values): "
+            "impute or drop them."
         )
     return X
 
@@ -131,12 +134,16 @@ def prepare(
     y = check_vector(y, n, "y")
     weight = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
     if (weight < 0).any():
-        raise ValueError(f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies.")
+        raise ValueError(
+            f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies."
+        )
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
     row_var = np.zeros(n) if noise_var is None else check_vector(noise_var, n, "noise_var")
     if (row_var < 0).any():
-        raise ValueError(f"noise_var is negative in row {_first_bad(row_var < 0)[0]}: variances are positive.")
+        raise ValueError(
+            f"noise_var is negative in row {_first_bad(row_var < 0)[0]}: variances are positive."
+        )
     rows = np.flatnonzero(weight > 0)
     X, y, weight, row_var = X[rows], y[rows], weight[rows], row_var[rows]
     notes: list[str] = []
@@ -169,7 +176,10 @@ def prepare(
     if row_var.any():
         row_var = row_var / scaling.y_scale**2
     data = TrainingData(
-        design, np.ascontiguousarray(scaling.target(y)), np.ascontiguousarray(weight), np.ascontiguousarray(row_var)
+        design,
+        np.ascontiguousarray(scaling.target(y)),
+        np.ascontiguousarray(weight),
+        np.ascontiguousarray(row_var),
     )
     return Prepared(data, scaling, rows, tuple(notes))
 

@@ -36,7 +36,7 @@ def weight_groups(groups: Any, n_hidden: int, n_inputs: int) -> IntArray:
         labels = np.broadcast_to(labels, shape)
     if labels.shape != shape:
         raise ValueError(
-            f"groups has shape {labels.shape} but the network has {n_inputs} inputs and {n_hidden} hidden units: "
+            f"groups has shape {labels.shape} but the network has {n_inputs} inputs, {n_hidden} units: "
             f"give {n_inputs} labels, or an array of shape {shape}."
         )
     _, index = np.unique(labels, return_inverse=True)

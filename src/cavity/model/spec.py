@@ -96,12 +96,16 @@ class ModelSpec:
     @property
     def compiled(self) -> bool:
         """True where every piece has a compiled form."""
-        return self.likelihood.kernel == "gaussian" and all(a.kernel_code is not None for a in self.activations)
+        return self.likelihood.kernel == "gaussian" and all(
+            a.kernel_code is not None for a in self.activations
+        )
 
     @property
     def kinds(self) -> IntArray:
         """Kernel codes of the activations."""
-        return np.array([a.kernel_code if a.kernel_code is not None else -1 for a in self.activations], dtype=np.int64)
+        return np.array(
+            [a.kernel_code if a.kernel_code is not None else -1 for a in self.activations], dtype=np.int64
+        )
 
     def resolved_form(self, n_rows: int) -> str:
         """The form of q(w_k) for n rows: the smaller of d × d and n × n unless one was chosen."""
@@ -143,7 +147,9 @@ def _activations(activation: Any, n_hidden: int) -> tuple[Activation, ...]:
         elif item in ACTIVATIONS:
             out.append(ACTIVATIONS[item]())
         else:
-            raise ValueError(f"activation {item!r} is unknown: use one of {sorted(ACTIVATIONS)} or an Activation.")
+            raise ValueError(
+                f"activation {item!r} is unknown: use one of {sorted(ACTIVATIONS)} or an Activation."
+            )
     return tuple(out)
 
 
@@ -218,7 +224,9 @@ def network(
             variances.append(var0)
             blocks = [WeightBlock(prior, flat.ravel())]
         elif isinstance(bias_prior, str) or not bias_prior > 0.0:
-            raise ValueError(f'bias_prior must be a positive variance, "group" or "shared", got {bias_prior!r}.')
+            raise ValueError(
+                f'bias_prior must be a positive variance, "group" or "shared", got {bias_prior!r}.'
+            )
         else:
             column = np.full((n_hidden, 1), n_groups, dtype=np.int64)
             means.append(float(np.log(bias_prior)))
@@ -230,7 +238,9 @@ def network(
     if output.fixed is not None:
         fixed = np.asarray(output.fixed, float)
         if fixed.shape != (n_hidden + 1,):
-            raise ValueError(f"output.fixed needs {n_hidden + 1} values (units, then bias), got shape {fixed.shape}.")
+            raise ValueError(
+                f"output.fixed needs {n_hidden + 1} values (units, then bias), got shape {fixed.shape}."
+            )
         output = replace(output, fixed=fixed)
     if not (output.scale_var > 0.0 and output.bias_var > 0.0):
         raise ValueError("the prior variances of the output weights must be positive.")

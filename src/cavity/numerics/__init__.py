@@ -1,0 +1,1 @@
+"""Stable scalar maths, quadrature, linear algebra and the compiled kernels."""

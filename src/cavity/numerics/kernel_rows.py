@@ -16,7 +16,15 @@ import math
 import numpy as np
 from numba import njit
 
-from cavity.numerics.kernel_tilted import _JIT, ERF, MAX_NODES, _log_power, erf_moments, h_tilted, noise_tilted
+from cavity.numerics.kernel_tilted import (
+    _JIT,
+    ERF,
+    MAX_NODES,
+    _log_power,
+    erf_moments,
+    h_tilted,
+    noise_tilted,
+)
 
 # A cavity whose remaining share of the precision is below this counts as improper. With float64
 # marginals accurate to ~1e-13 a share of 1e-9 still has four digits; proper cavities of rows that
@@ -46,7 +54,7 @@ def _visit(
     """Visit row i; m, v are the marginals of its activations.
 
     noise = (mean, var, inferred?), damping = (δ_h, δ_v, δ_θ); diag[i] receives
-    log Ẑ, ΣΨ(cavity) - Ψ(q), mismatch of h, of v, of θ, number of skipped sites.
+    log Ẑ, ΣΨ(cavity) - Ψ(q), mismatch of h, of v, of θ, number of skipped sites, quadrature nodes.
     """
     units = m.shape[0]
     outputs = units + 1
@@ -60,9 +68,9 @@ def _visit(
     for j in range(outputs):
         sa = 0.0
         sb = 0.0
-        for l in range(outputs):
-            sa += cov[j, l] * dir_v[i, l]
-            sb += cov[j, l] * nu_v[i, l]
+        for o in range(outputs):
+            sa += cov[j, o] * dir_v[i, o]
+            sb += cov[j, o] * nu_v[i, o]
         a[j] = sa
         b[j] = sb
         quad += dir_v[i, j] * sa
@@ -108,8 +116,8 @@ def _visit(
     a_mg = 0.0
     for j in range(outputs):
         s = 0.0
-        for l in range(outputs):
-            s += cov[j, l] * mg[l]
+        for o in range(outputs):
+            s += cov[j, o] * mg[o]
         sm[j] = s
         a_mg += a[j] * mg[j]
     f_mean = 0.0
@@ -181,6 +189,7 @@ def _visit(
 
     # Activations (eqs. qf_cond, qh_tilted, qh_tilted2) and their sites (eq. sites_w).
     diag[i, 2] = 0.0
+    diag[i, 6] = 0.0
     noise_var = sigma2 / eta
     for k in range(units):
         tau, nu = sites_h[0, i, k], sites_h[1, i, k]
@@ -190,9 +199,10 @@ def _visit(
         s = cov[k, k] + gain_v * a[k] * a[k]
         t0 = f_var - vg[k] * (s + mu_c[k] * mu_c[k]) + noise_var
         t0 = max(t0, noise_var * (1.0 + 1e-12))
-        mean, var = h_tilted(
+        mean, var, nodes = h_tilted(
             mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
         )
+        diag[i, 6] += nodes
         if eta * tau * v[k] >= 1.0 - IMPROPER or not (var > 0.0 and abs(mean) < math.inf):
             skipped += 1.0
             continue
@@ -314,8 +324,8 @@ def visit_rows_in_turn(
             var = 0.0
             for j in range(rank):
                 s = 0.0
-                for l in range(rank):
-                    s += w_cov[k, j, l] * x[l]
+                for o in range(rank):
+                    s += w_cov[k, j, o] * x[o]
                 image[k, j] = s
                 var += s * x[j]
                 mean += x[j] * w_mean[k, j]
@@ -346,8 +356,8 @@ def visit_rows_in_turn(
             for j in range(rank):
                 w_mean[k, j] += shift * image[k, j]
                 s = step * image[k, j]
-                for l in range(rank):
-                    w_cov[k, j, l] -= s * image[k, l]
+                for o in range(rank):
+                    w_cov[k, j, o] -= s * image[k, o]
         if noise[2] > 0.0:
             prec = 1.0 / noise[1]
             d_tau = weight[i] * (new_noise[0, i] - site_noise[0, i])

@@ -21,14 +21,16 @@ ERF, LINEAR = 0, 1
 _JIT = dict(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 # Trapezoid rule for the tilted densities. Nodes lie on a uniform grid that covers every point whose
-# log density is within TAIL of the density at the cavity mean; e^-36 = 2e-16. Spacing in units of the
-# narrowest feature: 0.45 gives an error below 1e-12 in mean and variance on the contract grid of
-# tests/ep/test_kernels.py, 0.6 gives 1e-9, 0.3 changes nothing but the time.
-TAIL = 36.0
-SPACING = 0.45
-ERF_SPACING = 0.45  # erf(h/√2) bends on the scale 1
+# log density is within TAIL of the density at the cavity mean; e^-28 = 7e-13. Spacing in units of the
+# narrowest feature: 0.5 keeps mean and variance to 1e-9 on the draws of tests/ep/test_kernels.py, 0.7
+# gives 1e-6, 0.4 changes nothing but the time.
+TAIL = 28.0
+SPACING = 0.5
+ERF_SPACING = 0.5  # erf(h/√2) bends on the scale 1
+SATURATED = 6.5  # 1 - erf(6.5/√2) = 8e-11: beyond it the likelihood of a row no longer changes
+LOG_SCALE_TAIL = 36.0  # rows, not activations: a wider grid costs little
 LOG_SCALE_SPACING = 0.3  # log-variance: e^θ bends on the scale 1
-DIRECT = 160  # grids up to this many nodes are integrated at once, larger ones are trimmed first
+DIRECT = 256  # grids up to this many nodes are integrated at once, larger ones are trimmed first
 MAX_NODES = 4096
 MAX_GAIN = 300.0  # above this log-likelihood gain the shifted weights could underflow: trim first
 
@@ -102,6 +104,57 @@ def _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, 
 
 
 @njit(**_JIT)
+def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
+    r"""Tilted moments of an erf unit under a cavity wider than the bend of erf.
+
+    The likelihood L(h) is constant beyond ±SATURATED. With a = L(-∞), b = L(∞) - L(-∞) the part
+    a + bΦ(h) is integrated in closed form against N(h | mc, vc), and only L(h) - a - bΦ(h), which
+    vanishes at both ends, by the trapezoid rule. Returns mean, variance and nodes; variance -1 where
+    cancellation would cost more than six digits.
+    """
+    lo, hi = -SATURATED, SATURATED
+    n = int((hi - lo) / step) + 2
+    step = (hi - lo) / (n - 1)
+    prec = 1.0 / vc
+    c2 = 2.0 * c
+    d = -scale - mg
+    t = max(t0 + d * (c2 + d * s), noise)
+    r = r0 - mu * d
+    low = exp_nonpositive(min(-0.5 * r * r / t - shift, 0.0)) / math.sqrt(t)
+    d = scale - mg
+    t = max(t0 + d * (c2 + d * s), noise)
+    r = r0 - mu * d
+    rise = exp_nonpositive(min(-0.5 * r * r / t - shift, 0.0)) / math.sqrt(t) - low
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    for q in range(n):
+        h = lo + step * q
+        e = erf(h * _RSQRT2)
+        d = scale * e - mg
+        t = max(t0 + d * (c2 + d * s), noise)
+        root = 1.0 / math.sqrt(t)
+        r = (r0 - mu * d) * root
+        rest = exp_nonpositive(min(-0.5 * r * r - shift, 0.0)) * root - low - rise * 0.5 * (1.0 + e)
+        z = h - mc
+        w = rest * exp_nonpositive(-0.5 * z * z * prec)
+        s0 += w
+        s1 += w * z
+        s2 += w * z * z
+    unit = step * math.sqrt(prec / (2.0 * math.pi))
+    a = mc / math.sqrt(1.0 + vc)
+    cdf = 0.5 * math.erfc(-a * _RSQRT2)
+    pdf = math.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi)
+    total = low + rise * cdf + unit * s0
+    first = (rise * vc / math.sqrt(1.0 + vc) * pdf + unit * s1) / total
+    second = (low * vc + rise * (vc * cdf - vc * vc * a * pdf / (1.0 + vc)) + unit * s2) / total
+    var = second - first * first
+    if not (total > 1e-6 * (low + abs(rise)) and var > 1e-4 * second):
+        return 0.0, -1.0, n
+    return mc + first, var, n
+
+
+@njit(**_JIT)
 def _likelihood_mode(kind, scale, mg, mu, r0):
     """Activation at which the residual vanishes, or NaN where no activation reaches it."""
     if mu == 0.0:
@@ -127,12 +180,13 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
 
     N(h | mc, vc) · N(y | m(h), V(h) + σ²/η) with m(h) = m_f + μ(g - m_g) and
     V(h) + σ²/η = t0 + 2c(g - m_g) + s(g - m_g)²; r0 = y - m_f, noise = σ²/η <= V(h) + σ²/η.
-    Both modes, at the cavity and where m(h) = y, lie inside the grid by construction.
+    Both modes, at the cavity and where m(h) = y, lie inside the grid by construction. The number of
+    nodes used comes third.
     """
     if kind == LINEAR and s == 0.0 and c == 0.0:  # Gaussian times Gaussian
         b = mu * scale
         prec = 1.0 / vc + b * b / t0
-        return mc + b * (r0 - mu * (scale * mc - mg)) / (t0 * prec), 1.0 / prec
+        return mc + b * (r0 - mu * (scale * mc - mg)) / (t0 * prec), 1.0 / prec, 1
     sd = math.sqrt(vc)
     prec = 1.0 / vc
     t_min = max(noise, t0 - c * c / s) if s > 0.0 else t0
@@ -152,6 +206,10 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     half = sd * math.sqrt(2.0 * (TAIL + gain))
     lo, hi = -half, half  # relative to the cavity mean
     n = int((hi - lo) / step) + 2
+    if kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN:
+        mean, var, wide = _h_wide(mc, vc, step, min(0.0, at_mean + gain), scale, mg, mu, s, c, t0, r0, noise)
+        if var > 0.0:
+            return mean, var, wide
     if n > DIRECT or gain > MAX_GAIN:
         mode = _likelihood_mode(kind, scale, mg, mu, r0) - mc
         for _ in range(6):
@@ -206,7 +264,7 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     for q in range(n):
         z = lo + step * q - mean
         s2 += w_row[q] * z * z
-    return mc + mean, s2 / s0
+    return mc + mean, s2 / s0, n
 
 
 @njit(**_JIT)
@@ -230,7 +288,7 @@ def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
     t_best = max(r2 / eta, f_var + row_var / eta)
     bound = -0.5 * (eta * math.log(t_best) + r2 / t_best - (1.0 - eta) * math.log(eta))
     gain = max(0.0, bound - at_mean)
-    half = sd * math.sqrt(2.0 * (TAIL + gain))
+    half = sd * math.sqrt(2.0 * (LOG_SCALE_TAIL + gain))
     lo, hi = -half, half
     step = min(SPACING * sd, LOG_SCALE_SPACING)
     n = int((hi - lo) / step) + 2
@@ -244,7 +302,7 @@ def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
                 best = max(best, p)
             first, last = DIRECT, -1
             for q in range(DIRECT):
-                if work[1, q] > best - TAIL:
+                if work[1, q] > best - LOG_SCALE_TAIL:
                     first = min(first, q)
                     last = max(last, q)
             left, right = lo + coarse * (first - 1), lo + coarse * (last + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
-from cavity.types import FloatArray
+from cavity.types import FloatArray, Floats
 
 
 def inverse_factor(precision: FloatArray) -> FloatArray | None:
@@ -23,6 +23,6 @@ def gaussian_log_partition(mean: FloatArray, location: FloatArray, factor: Float
     return 0.5 * (float(mean @ location) + log_det + len(mean) * float(np.log(2.0 * np.pi)))
 
 
-def scalar_log_partition(mean: FloatArray, var: FloatArray) -> FloatArray:
+def scalar_log_partition(mean: Floats, var: Floats) -> Floats:
     """Ψ of scalar Gaussians."""
     return 0.5 * (mean * mean / var + np.log(2.0 * np.pi * var))

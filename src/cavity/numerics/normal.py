@@ -17,9 +17,9 @@ _SQRT_HALF = float(np.sqrt(0.5))
 _SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
 _INV_SQRT_2PI = float(1.0 / np.sqrt(2.0 * np.pi))
 
-# Where half_line_moments leaves the closed form for the continued fraction. Above -7 the closed form's variance
-# is off by at most 9e-13 (a⁴·eps: 4e-10 at -50), below it fourteen levels of the fraction by at most 3e-14
-# (2e-11 if they began at -5).
+# Where half_line_moments leaves the closed form for the continued fraction. Above -7 the closed form's
+# variance is off by at most 9e-13 (a⁴·eps: 4e-10 at -50), below it fourteen levels of the fraction by at
+# most 3e-14 (2e-11 if they began at -5).
 _FAR = -7.0
 _FRACTION_LEVELS = 14
 
@@ -55,8 +55,8 @@ def log_cdf(x: ArrayLike) -> FloatArray:
     -------
     ndarray
         :math:`\log\tfrac12\mathrm{erfcx}(-x/\sqrt2) - x^2/2` for :math:`x<0`, where :math:`\Phi` itself
-        underflows from -38 down, and ``log1p(-erfc(x/√2)/2)`` for :math:`x\ge0`, where :math:`\Phi` rounds to 1
-        from 8.3 up. Both are exact to a few ulp where they meet.
+        underflows from -38 down, and ``log1p(-erfc(x/√2)/2)`` for :math:`x\ge0`, where :math:`\Phi` rounds
+        to 1 from 8.3 up. Both are exact to a few ulp where they meet.
     """
     x = np.asarray(x, dtype=float)
     below = np.minimum(x, 0.0)
@@ -92,7 +92,8 @@ def half_line_moments(a: ArrayLike) -> Moments:
     :math:`I_n = \int_0^\infty x^n e^{-x^2/2 + a x}\,dx` and :math:`\rho_n = I_n/I_{n-1}` the recurrence
     :math:`\rho_n = n/(\rho_{n+1} - a)`, run downwards, adds positive numbers only, and
 
-    .. math:: \mathrm E\,x = \rho_1,\qquad \mathrm{Var}\,x = \rho_1(\rho_2-\rho_1),\qquad \rho_2\approx2\rho_1,
+    .. math:: \mathrm E\,x = \rho_1,\qquad \mathrm{Var}\,x = \rho_1(\rho_2-\rho_1),
+              \qquad \rho_2\approx2\rho_1,
 
     keep full precision however far out. The relative error is below 1e-12 everywhere.
     """

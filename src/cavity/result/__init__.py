@@ -1,0 +1,1 @@
+"""What a fit gives: predictions, leave-one-out densities."""

@@ -14,15 +14,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cavity.numerics.quadrature import gauss_hermite
-from cavity.types import FloatArray, Gaussian
+from cavity.types import Floats, Gaussian
 
 
 class LogZ(NamedTuple):
     """log Z with its first and second derivative in the mean of f."""
 
-    value: FloatArray
-    d1: FloatArray
-    d2: FloatArray
+    value: Floats
+    d1: Floats
+    d2: Floats
 
 
 class Likelihood(ABC):
@@ -35,21 +35,19 @@ class Likelihood(ABC):
     kernel: ClassVar[str | None] = None
 
     @abstractmethod
-    def log_density(self, y: FloatArray, f: FloatArray, log_scale: FloatArray, row_var: FloatArray) -> FloatArray:
+    def log_density(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
         """log p(y | f, θ); ``row_var`` is a known noise variance of the row, zero if none."""
 
     @abstractmethod
-    def width(self, log_scale: FloatArray, row_var: FloatArray, fraction: float) -> FloatArray:
+    def width(self, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
         """Variance-like scale of f on which p(y | f, θ)^η varies, for the node spacing."""
 
     @abstractmethod
-    def log_z_upper(
-        self, var: FloatArray, log_scale: FloatArray, row_var: FloatArray, fraction: float
-    ) -> FloatArray:
+    def log_z_upper(self, var: Floats, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
         """Upper bound of log Z over all y and means when V >= var."""
 
     def log_z(
-        self, y: FloatArray, f: Gaussian, log_scale: FloatArray, row_var: FloatArray, fraction: float = 1.0
+        self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats, fraction: float = 1.0
     ) -> LogZ:
         """log ∫ p(y|f,θ)^η N(f|m,V) df and derivatives; default by 64-node Gauss–Hermite.
 
@@ -60,7 +58,10 @@ class Likelihood(ABC):
         mean, var = np.asarray(f.mean, float)[..., None], np.asarray(f.var, float)[..., None]
         offset = np.sqrt(var) * nodes
         log_p = fraction * self.log_density(
-            np.asarray(y)[..., None], mean + offset, np.asarray(log_scale)[..., None], np.asarray(row_var)[..., None]
+            np.asarray(y)[..., None],
+            mean + offset,
+            np.asarray(log_scale)[..., None],
+            np.asarray(row_var)[..., None],
         )
         top = log_p.max(axis=-1, keepdims=True)
         w = weights * np.exp(log_p - top)

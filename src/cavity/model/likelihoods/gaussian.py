@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from cavity.model.likelihoods.base import Likelihood, LogZ
-from cavity.types import FloatArray, Gaussian
+from cavity.types import Floats, Gaussian
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -24,24 +24,22 @@ class GaussianLikelihood(Likelihood):
 
     kernel: ClassVar[str | None] = "gaussian"
 
-    def log_density(self, y: FloatArray, f: FloatArray, log_scale: FloatArray, row_var: FloatArray) -> FloatArray:
+    def log_density(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
         var = np.exp(log_scale) + row_var
         return -0.5 * ((y - f) ** 2 / var + np.log(var) + _LOG_2PI)
 
-    def width(self, log_scale: FloatArray, row_var: FloatArray, fraction: float) -> FloatArray:
+    def width(self, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
         return (np.exp(log_scale) + row_var) / fraction
 
-    def _log_power(self, sigma2: FloatArray, fraction: float) -> FloatArray:
+    def _log_power(self, sigma2: Floats, fraction: float) -> Floats:
         return 0.5 * (1.0 - fraction) * (_LOG_2PI + np.log(sigma2)) - 0.5 * np.log(fraction)
 
-    def log_z_upper(
-        self, var: FloatArray, log_scale: FloatArray, row_var: FloatArray, fraction: float
-    ) -> FloatArray:
+    def log_z_upper(self, var: Floats, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
         sigma2 = np.exp(log_scale) + row_var
         return self._log_power(sigma2, fraction) - 0.5 * (_LOG_2PI + np.log(var + sigma2 / fraction))
 
     def log_z(
-        self, y: FloatArray, f: Gaussian, log_scale: FloatArray, row_var: FloatArray, fraction: float = 1.0
+        self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats, fraction: float = 1.0
     ) -> LogZ:
         """Closed form at every fraction."""
         sigma2 = np.exp(log_scale) + row_var

@@ -30,10 +30,12 @@ class GaussianPrior(WeightPrior):
     def conditional_moments(self, cavity: Gaussian, log_var: ArrayLike, fraction: ArrayLike = 1.0) -> Moments:
         r"""Closed form at every fraction *(paper, eq. qphi_tilted)*.
 
-        With :math:`p^\eta = \mathcal N(w\mid 0, e^\varphi/\eta)\,(2\pi e^\varphi)^{(1-\eta)/2}\,\eta^{-1/2}` and the gain
-        :math:`\kappa = 1/(1 + \eta v e^{-\varphi})`,
+        With
+        :math:`p^\eta = \mathcal N(w\mid 0, e^\varphi/\eta)\,(2\pi e^\varphi)^{(1-\eta)/2}\,\eta^{-1/2}` and
+        the gain :math:`\kappa = 1/(1 + \eta v e^{-\varphi})`,
 
-        .. math:: \log Z = \tfrac12\log\kappa - \tfrac\eta2\left(\log 2\pi + \varphi + \kappa m^2 e^{-\varphi}\right),
+        .. math:: \log Z = \tfrac12\log\kappa
+                           - \tfrac\eta2\left(\log 2\pi + \varphi + \kappa m^2 e^{-\varphi}\right),
                   \qquad \mathrm E\,w = \kappa m,\qquad \mathrm{Var}\,w = \kappa v,
 
         written so that :math:`\eta = 0` is no exception. Parameters and result as in
@@ -45,7 +47,7 @@ class GaussianPrior(WeightPrior):
         ratio = fraction * precision * var
         gain = 1.0 / (1.0 + ratio)
         log_z = -0.5 * np.log1p(ratio) - 0.5 * fraction * (LOG_2PI + log_var + gain * precision * mean * mean)
-        return Moments(log_z, gain * mean, gain * var)
+        return Moments(log_z, gain * mean, np.multiply(gain, var, out=np.empty_like(log_z)))
 
     def sample(self, rng: np.random.Generator, log_var: ArrayLike, size: int | tuple[int, ...]) -> FloatArray:
         r"""Draw :math:`w\sim\mathcal N(0, e^\varphi)`; see `WeightPrior.sample`."""

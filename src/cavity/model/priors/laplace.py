@@ -34,19 +34,20 @@ class LaplacePrior(WeightPrior):
     def conditional_moments(self, cavity: Gaussian, log_var: ArrayLike, fraction: ArrayLike = 1.0) -> Moments:
         r"""Closed form at every fraction: two half-line Gaussians *(paper, eq. qphi_tilted)*.
 
-        With :math:`z = |m|/\sqrt v` and :math:`c = \eta\sqrt v/\lambda` (how many times narrower the prior is than the
-        cavity), the tilted density is, in units of the cavity's sd and up to the sign of :math:`m`, a mixture of
-        :math:`\mathcal N(z-c, 1)` on the positive and :math:`\mathcal N(z+c, 1)` on the negative half-line, i.e. of two
-        half-line Gaussians at :math:`a_\pm = \pm z - c` with masses :math:`\propto e^{a_\pm^2/2}\Phi(a_\pm)`.
+        With :math:`z = |m|/\sqrt v` and :math:`c = \eta\sqrt v/\lambda` (how many times narrower the prior
+        is than the cavity), the tilted density is, in units of the cavity's sd and up to the sign of
+        :math:`m`, a mixture of :math:`\mathcal N(z-c, 1)` on the positive and :math:`\mathcal N(z+c, 1)` on
+        the negative half-line, i.e. of two half-line Gaussians at :math:`a_\pm = \pm z - c` with masses
+        :math:`\propto e^{a_\pm^2/2}\Phi(a_\pm)`.
 
         Parameters and result as in `WeightPrior.conditional_moments`.
 
         Notes
         -----
-        Both masses share :math:`e^{-z^2/2}`, which is never formed before they are compared: `half_line_moments`
-        returns :math:`\log\Phi(a) + \min(a,0)^2/2`, and :math:`a_-\le0` always. The variance is a sum of positive
-        terms. Relative errors are below 1e-11 from priors 1e10 times narrower than the cavity (a pruned weight)
-        to 1e10 times wider; that of the mean is measured in tilted sds.
+        Both masses share :math:`e^{-z^2/2}`, which is never formed before they are compared:
+        `half_line_moments` returns :math:`\log\Phi(a) + \min(a,0)^2/2`, and :math:`a_-\le0` always. The
+        variance is a sum of positive terms. Relative errors are below 1e-11 from priors 1e10 times narrower
+        than the cavity (a pruned weight) to 1e10 times wider; that of the mean is measured in tilted sds.
         """
         mean, var = np.asarray(cavity.mean, dtype=float), np.asarray(cavity.var, dtype=float)
         log_var, fraction = np.asarray(log_var, dtype=float), np.asarray(fraction, dtype=float)
@@ -72,5 +73,5 @@ class LaplacePrior(WeightPrior):
         return Moments(log_z, tilted_mean, tilted_var)
 
     def sample(self, rng: np.random.Generator, log_var: ArrayLike, size: int | tuple[int, ...]) -> FloatArray:
-        r"""Draw :math:`w` with :math:`|w|\sim\mathrm{Exp}(1/\lambda)` and a fair sign; see `WeightPrior.sample`."""
+        r"""Draw :math:`|w|\sim\mathrm{Exp}(1/\lambda)` with a fair sign; see `WeightPrior.sample`."""
         return rng.laplace(size=size) * np.exp(0.5 * np.asarray(log_var, dtype=float)) / _SQRT_2

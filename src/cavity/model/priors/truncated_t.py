@@ -25,8 +25,8 @@ class TruncatedStudentTPrior(WeightPrior):
 
     .. math:: p(v\mid\varphi) = 2\,t_\nu(v\mid 0, \sigma^2),\quad v\ge0,\qquad \sigma^2 = e^\varphi
 
-    Here ``log_var`` is the log of the **squared scale** :math:`\sigma^2`, as in the paper, not of a variance: the
-    untruncated variance is :math:`\sigma^2\nu/(\nu-2)`, and infinite for :math:`\nu\le2`.
+    Here ``log_var`` is the log of the **squared scale** :math:`\sigma^2`, as in the paper, not of a
+    variance: the untruncated variance is :math:`\sigma^2\nu/(\nu-2)`, and infinite for :math:`\nu\le2`.
 
     Parameters
     ----------
@@ -50,23 +50,25 @@ class TruncatedStudentTPrior(WeightPrior):
         return float(np.log(2.0) + gammaln(half + 0.5) - gammaln(half) - 0.5 * np.log(self.df * np.pi))
 
     def log_density(self, w: ArrayLike, log_var: ArrayLike) -> FloatArray:
-        r"""Log-density :math:`\log 2t_\nu(v\mid0,e^\varphi)`, ``-inf`` below zero; see `WeightPrior.log_density`."""
+        r"""Log-density :math:`\log 2t_\nu(v\mid0,e^\varphi)`, ``-inf`` below zero."""
         w, log_var = np.asarray(w, dtype=float), np.asarray(log_var, dtype=float)
         ratio = np.square(w * np.exp(-0.5 * log_var)) / self.df
         inside = self._log_constant - 0.5 * log_var - 0.5 * (self.df + 1.0) * np.log1p(ratio)
         return np.where(w >= 0.0, inside, -np.inf)
 
     def conditional_moments(self, cavity: Gaussian, log_var: ArrayLike, fraction: ArrayLike = 1.0) -> Moments:
-        r"""Moments of :math:`\mathcal N(v\mid m, s^2)\,p(v\mid\varphi)^\eta` by a quadrature that follows them.
+        r"""Moments of :math:`\mathcal N(v\mid m, s^2)\,p(v\mid\varphi)^\eta`, following the density.
 
-        In units of the cavity's sd, :math:`x = v/s` and :math:`z = m/s`, the half-line is mapped on the whole line by
+        In units of the cavity's sd, :math:`x = v/s` and :math:`z = m/s`, the half-line is mapped on the
+        whole line by
 
         .. math:: x = \log(1 + e^y),\qquad y = u - e^{c-u}.
 
-        Nodes even in :math:`u` are even in :math:`x` at the cavity's own scale, even in :math:`\log x` below it, where a
-        narrow prior or a cavity deep in the negative half-line puts the density, and thin out doubly exponentially
-        below :math:`e^c`, the finest scale of the two. The integrand is analytic in :math:`u`, so the trapezoid rule of
-        `follow_mixture` converges exponentially. Relative errors are below 1e-9, that of the mean in tilted sds.
+        Nodes even in :math:`u` are even in :math:`x` at the cavity's own scale, even in :math:`\log x`
+        below it, where a narrow prior or a cavity deep in the negative half-line puts the density, and thin
+        out doubly exponentially below :math:`e^c`, the finest scale of the two. The integrand is analytic
+        in :math:`u`, so the trapezoid rule of `follow_mixture` converges exponentially. Relative errors are
+        below 1e-9, that of the mean in tilted sds.
 
         Parameters and result as in `WeightPrior.conditional_moments`.
         """
@@ -104,11 +106,12 @@ class TruncatedStudentTPrior(WeightPrior):
 
 
 def _cover(z: FloatArray, width: FloatArray, power: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Finest scale :math:`c` and the first interval in :math:`u`; `follow_mixture` mends what is too long or short.
+    r"""Finest scale :math:`c` and the first interval in :math:`u`, for `follow_mixture` to mend.
 
-    The prior falls in :math:`x`, so beyond :math:`\max(z,0)` the density falls at least like its Gaussian: 9.8 sds are
-    48 nats, 44 for the second moment; a cavity below zero makes it fall like :math:`e^{zx}` too. On the left 3.8 units below :math:`c` are 40 nats. A cavity
-    more than 12 sds above zero whose density at zero is 45 nats down leaves nothing below :math:`z - 11`.
+    The prior falls in :math:`x`, so beyond :math:`\max(z,0)` the density falls at least like its Gaussian:
+    9.8 sds are 48 nats, 44 for the second moment; a cavity below zero makes it fall like :math:`e^{zx}`
+    too. On the left 3.8 units below :math:`c` are 40 nats. A cavity more than 12 sds above zero whose
+    density at zero is 45 nats down leaves nothing below :math:`z - 11`.
     """
     finest = np.log(np.minimum(1.0 / np.maximum(1.0, -z), np.sqrt(width / np.maximum(2.0 * power, 1e-20))))
     finest = np.minimum(finest, 0.0)

@@ -1,0 +1,71 @@
+"""Remove units the data do not use; the rest goes on from where it stands *(paper, Case 1, last lines)*."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cavity.ep import posterior as post
+from cavity.ep.state import EPState, Posterior, PriorSites, RowSites
+from cavity.model.activations import Activation
+from cavity.model.data import TrainingData
+from cavity.model.spec import ModelSpec
+from cavity.types import FloatArray, Gaussian, IntArray, Natural
+
+UNUSED = 0.01  # of the target's sd
+
+
+def unit_effects(spec: ModelSpec, data: TrainingData, state: EPState) -> FloatArray:
+    """What unit k adds to f: the sd over the rows of E[v_k]·E[g_ik], in sds of y if standardised."""
+    w, v = state.posterior.w, state.posterior.v
+    effects = np.empty(spec.n_hidden)
+    for k, activation in enumerate(spec.activations):
+        g = _mean_output(activation, Gaussian(w.h_mean[:, k], w.h_var[:, k])) * spec.activation_scale[k]
+        centred = g - np.average(g, weights=data.weight)
+        effects[k] = abs(v.mean[k]) * np.sqrt(np.average(centred**2, weights=data.weight))
+    return effects
+
+
+def _mean_output(activation: Activation, h: Gaussian) -> FloatArray:
+    return activation.moments(h).mean
+
+
+def keep_units(
+    spec: ModelSpec, data: TrainingData, state: EPState, keep: IntArray
+) -> tuple[ModelSpec, EPState]:
+    """Model and state with only the units ``keep``; the same pair where that would be improper."""
+    keep = np.asarray(keep)
+    outputs = np.append(keep, spec.n_hidden)
+    small = spec.keep_units(keep)
+    r, p = state.rows, state.priors
+    rows = RowSites(
+        np.ascontiguousarray(r.h[:, :, keep]),
+        np.ascontiguousarray(r.v_dir[:, outputs]),
+        r.v_tau.copy(),
+        np.ascontiguousarray(r.v_nu[:, outputs]),
+        r.noise.copy(),
+    )
+    priors = PriorSites(
+        Natural(p.w.tau[keep], p.w.nu[keep]),
+        Natural(p.scale.tau[keep], p.scale.nu[keep]),
+        Natural(p.v.tau[outputs], p.v.nu[outputs]),
+    )
+    w = post.refresh_weights(small, data, rows, priors.w)
+    v = post.assemble_output(small, *post.gather_output(data.weight, rows), priors.v)
+    scale = post.refresh_scales(small, priors)
+    if w is None or v is None or scale is None:
+        return spec, state
+    return small, EPState(rows, priors, Posterior(w, v, state.posterior.noise, scale))
+
+
+def prune(
+    spec: ModelSpec, data: TrainingData, state: EPState, threshold: float = UNUSED
+) -> tuple[ModelSpec, EPState, IntArray]:
+    """Drop units whose effect is below ``threshold`` (at least one stays); sweep on afterwards."""
+    effects = unit_effects(spec, data, state)
+    keep = np.flatnonzero(effects >= threshold)
+    if not len(keep):
+        keep = np.array([int(np.argmax(effects))])
+    if len(keep) == spec.n_hidden:
+        return spec, state, keep
+    small, new = keep_units(spec, data, state, keep)
+    return small, new, keep if small is not spec else np.arange(spec.n_hidden)

@@ -1,0 +1,122 @@
+"""A fitted network in the user's units: predictions, densities, leave-one-out, evidence, summaries."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.ep.evidence import log_evidence
+from cavity.ep.solve import Solution
+from cavity.model.data import Prepared, check_inputs, check_vector
+from cavity.result import predict
+from cavity.result.loo import LeaveOneOut, leave_one_out
+from cavity.types import FloatArray, Gaussian
+
+
+class Predictive(NamedTuple):
+    """Predictive moments of y: the epistemic variance is that of f, the aleatoric one the noise's."""
+
+    mean: FloatArray
+    var: FloatArray
+    epistemic_var: FloatArray
+    aleatoric_var: FloatArray
+
+
+class FittedPosterior:
+    """The posterior of a `Solution` over prepared data; everything comes back in the units of X and y."""
+
+    def __init__(self, prepared: Prepared, solution: Solution) -> None:
+        self.prepared, self.solution = prepared, solution
+        self.spec, self.state = solution.spec, solution.state
+
+    def _design(self, X: Any) -> FloatArray:
+        X = check_inputs(X)
+        expected = len(self.prepared.scaling.x_mean)
+        if X.shape[1] != expected:
+            raise ValueError(f"X has {X.shape[1]} columns but the model was fitted on {expected}.")
+        return self.prepared.scaling.inputs(X)
+
+    def latent(self, X: Any) -> Gaussian:
+        """Mean and variance of f(x)."""
+        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        s = self.prepared.scaling
+        return Gaussian(s.y_mean + s.y_scale * f.mean, s.y_scale**2 * f.var)
+
+    def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
+        """Moments of y at new rows; ``noise_var`` are known noise variances of those rows."""
+        s = self.prepared.scaling
+        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        row_var = self._row_var(noise_var, len(f.mean))
+        y = predict.target_moments(f, self.state.posterior.noise, row_var, plug_in)
+        scale = s.y_scale**2
+        return Predictive(
+            s.y_mean + s.y_scale * y.mean, scale * y.var, scale * f.var, scale * (y.var - f.var)
+        )
+
+    def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
+        """log p(y | x) per row, in the units of y."""
+        s = self.prepared.scaling
+        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        target = s.target(check_vector(y, len(f.mean), "y"))
+        row_var = self._row_var(noise_var, len(f.mean))
+        out = predict.log_density(target, f, self.state.posterior.noise, row_var, plug_in)
+        return out - np.log(s.y_scale)
+
+    def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
+        """Quantiles of y, one column per level."""
+        s = self.prepared.scaling
+        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        row_var = self._row_var(noise_var, len(f.mean))
+        return s.y_mean + s.y_scale * predict.quantiles(levels, f, self.state.posterior.noise, row_var)
+
+    def _row_var(self, noise_var: Any, n: int) -> FloatArray:
+        if noise_var is None:
+            return np.zeros(n)
+        return check_vector(noise_var, n, "noise_var") / self.prepared.scaling.y_scale**2
+
+    @cached_property
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out results of the training rows, densities and moments in the units of y."""
+        s = self.prepared.scaling
+        loo = leave_one_out(self.spec, self.prepared.data, self.state)
+        f = Gaussian(s.y_mean + s.y_scale * loo.f.mean, s.y_scale**2 * loo.f.var)
+        noise = Gaussian(loo.noise.mean + 2.0 * np.log(s.y_scale), loo.noise.var)
+        return LeaveOneOut(loo.log_density - np.log(s.y_scale), f, noise, loo.improper)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log Z_EP of the training target in its own units."""
+        weight = float(self.prepared.data.weight.sum())
+        value = log_evidence(self.spec, self.prepared.data, self.state, self.solution.step)
+        return value - weight * float(np.log(self.prepared.scaling.y_scale))
+
+    @property
+    def noise_sd(self) -> float:
+        """Posterior mean of the noise standard deviation."""
+        q = self.state.posterior.noise
+        return float(np.exp(0.5 * q.mean + 0.125 * q.var)) * self.prepared.scaling.y_scale
+
+    @property
+    def scales(self) -> Gaussian:
+        """q(φ_l): log prior variance of each weight group, for standardised inputs."""
+        return self.state.posterior.scale
+
+    def summary(self) -> str:
+        """A few plain sentences on how the fit went."""
+        loo = self.loo
+        lines = [
+            self.solution.status.value,
+            f"{self.spec.n_hidden} hidden unit(s), {self.spec.n_inputs - self.spec.bias} input(s), "
+            f"{self.prepared.data.n_rows} row(s), {len(self.solution.history)} sweep(s), "
+            f"largest moment mismatch {self.solution.mismatch:.1e}.",
+            f"Leave-one-out log density {loo.mean:.3f} per row, log evidence {self.log_evidence:.2f}, "
+            f"noise sd {self.noise_sd:.4g}.",
+        ]
+        if loo.improper.any():
+            lines.append(
+                f"{int(loo.improper.sum())} row(s) had an improper whole-site cavity: "
+                "their leave-one-out density is optimistic."
+            )
+        return "\n".join([*lines, *self.prepared.notes])

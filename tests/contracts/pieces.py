@@ -1,0 +1,38 @@
+"""The lists that drive the contract tests: one line here tests a new piece."""
+
+import numpy as np
+
+from cavity.model.priors import GaussianPrior, LaplacePrior, TruncatedStudentTPrior
+from cavity.types import Gaussian
+
+WEIGHT_PRIORS = [
+    GaussianPrior(),
+    LaplacePrior(),
+    TruncatedStudentTPrior(),
+    TruncatedStudentTPrior(df=1.5),
+]
+
+FRACTIONS = (1.0, 0.9, 0.5)
+
+_OUT = np.array([1e-8, 1e-3, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3])
+EXTREME_MEANS = np.concatenate([-_OUT[::-1], [0.0], _OUT])  # in cavity sds
+EXTREME_VARS = np.array([1e-12, 1e-6, 1e-2, 1.0, 1e3, 1e8])
+EXTREME_LOG_VARS = np.array([-25.0, -10.0, -2.0, 0.0, 3.0, 12.0])
+
+
+def cavity_grid(means, variances, log_vars, fractions):
+    """Every combination, flat: cavities (means in cavity sds), log variances, fractions."""
+    mean, var, log_var, fraction = (
+        axis.ravel() for axis in np.meshgrid(means, variances, log_vars, fractions, indexing="ij")
+    )
+    return Gaussian(mean * np.sqrt(var), var), log_var, fraction
+
+
+def extreme_cavities():
+    """From a prior 1e10 times narrower than the cavity to one 1e8 times wider, cavities up to 1e3 sds out."""
+    return cavity_grid(EXTREME_MEANS, EXTREME_VARS, EXTREME_LOG_VARS, FRACTIONS)
+
+
+def moderate_cavities():
+    """Where finite differences of log_z still have their digits."""
+    return cavity_grid([-3.0, -0.7, 0.0, 0.2, 2.0], [1e-2, 1.0, 30.0], [-2.0, 0.5], FRACTIONS)

@@ -1,0 +1,201 @@
+"""What every weight prior promises, whatever its formula."""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tests.contracts.pieces import WEIGHT_PRIORS, extreme_cavities, moderate_cavities
+
+from cavity.model.priors import PRIORS, WeightPrior
+from cavity.numerics.normal import half_line_moments, log_normal
+from cavity.numerics.quadrature import gauss_legendre
+from cavity.types import Gaussian
+
+every_prior = pytest.mark.parametrize("prior", WEIGHT_PRIORS, ids=repr)
+
+# The oracle forms (w - m)²/v: at 1e3 sds its log density is rounded by 1e-10. Closed forms are far better.
+ORACLE = 1e-7
+# Fourth-order differences at these steps (in cavity sds): truncation 1e-7, rounding 1e-11.
+STEP = 0.02
+DIFFERENCES = 2e-6
+
+
+def sinh_grid(n_panels):
+    """Nodes and weights over ±sinh(32), 4e13, cut at zero."""
+    nodes, weights = gauss_legendre(16)
+    half = 32.0 / (2 * n_panels)
+    t = ((2 * np.arange(-n_panels, n_panels) + 1)[:, None] * half + half * nodes).ravel()
+    return np.sinh(t), np.tile(weights * half, 2 * n_panels) * np.cosh(t)
+
+
+def is_even(prior):
+    w = np.array([1e-3, 0.1, 1.0, 7.0])
+    return np.array_equal(prior.log_density(w, 0.3), prior.log_density(-w, 0.3))
+
+
+@every_prior
+@pytest.mark.parametrize("log_var", [-25.0, 0.0, 12.0])
+def test_density_integrates_to_one(prior, log_var):
+    unit, weight = sinh_grid(64)
+    scale = np.exp(0.5 * log_var)
+    mass = np.sum(np.exp(prior.log_density(scale * unit, log_var)) * scale * weight)
+    assert mass == pytest.approx(1.0, abs=1e-6)  # df = 1.5 has 1e-7 of its mass beyond 1e5 scales
+
+
+@every_prior
+def test_moments_equal_the_oracle_on_extreme_cavities(prior):
+    cavity, log_var, fraction = extreme_cavities()
+    found = prior.conditional_moments(cavity, log_var, fraction)
+    oracle = WeightPrior.conditional_moments(prior, cavity, log_var, fraction)
+    sd = np.sqrt(oracle.var)
+    assert np.max(np.abs(found.log_z - oracle.log_z) / (1.0 + np.abs(oracle.log_z))) < ORACLE
+    assert np.max(np.abs(found.mean - oracle.mean) / sd) < ORACLE
+    assert np.max(np.abs(found.var / oracle.var - 1.0)) < ORACLE
+
+
+@every_prior
+def test_moments_are_finite_and_variances_positive(prior):
+    cavity, log_var, fraction = extreme_cavities()
+    found = prior.conditional_moments(cavity, log_var, fraction)
+    assert all(np.isfinite(field).all() for field in found)
+    assert (found.var > 0.0).all()
+    assert (found.mean >= prior.support[0]).all()
+    assert (found.mean <= prior.support[1]).all()
+
+
+@every_prior
+def test_log_concave_prior_never_widens_its_cavity(prior):
+    cavity, log_var, fraction = extreme_cavities()
+    widens = prior.conditional_moments(cavity, log_var, fraction).var > cavity.var * (1.0 + 1e-9)
+    assert bool(widens.any()) is not prior.log_concave
+
+
+@every_prior
+def test_derivatives_of_log_z_give_the_moments(prior):
+    (mean, var), log_var, fraction = moderate_cavities()
+    sd = np.sqrt(var)
+    at = {
+        k: prior.conditional_moments(Gaussian(mean + k * STEP * sd, var), log_var, fraction)
+        for k in range(-2, 3)
+    }
+    first = (8.0 * (at[1].log_z - at[-1].log_z) - (at[2].log_z - at[-2].log_z)) / (12.0 * STEP)
+    ends, middle = at[2].log_z + at[-2].log_z, at[1].log_z + at[-1].log_z
+    second = (16.0 * middle - ends - 30.0 * at[0].log_z) / (12.0 * STEP**2)
+    np.testing.assert_allclose(at[0].mean, mean + sd * first, rtol=0, atol=DIFFERENCES * sd.max())
+    np.testing.assert_allclose(at[0].var / var, 1.0 + second, rtol=0, atol=DIFFERENCES)
+
+
+@every_prior
+def test_mirrored_cavity_mirrors_an_even_prior(prior):
+    cavity, log_var, fraction = extreme_cavities()
+    here = prior.conditional_moments(cavity, log_var, fraction)
+    there = prior.conditional_moments(Gaussian(-cavity.mean, cavity.var), log_var, fraction)
+    mirrored = (
+        np.allclose(here.log_z, there.log_z, rtol=1e-12, atol=1e-12)
+        and np.allclose(here.mean, -there.mean, rtol=1e-12, atol=1e-300)
+        and np.allclose(here.var, there.var, rtol=1e-12, atol=0.0)
+    )
+    assert mirrored is is_even(prior)
+
+
+@every_prior
+def test_no_fraction_leaves_the_cavity(prior):
+    cavity, log_var, _ = moderate_cavities()
+    found = prior.conditional_moments(cavity, log_var, 1e-12)
+    expected_log_z, expected = np.zeros_like(cavity.mean), cavity
+    if prior.support == (0.0, np.inf):  # p⁰ is then the indicator of the half-line
+        sd = np.sqrt(cavity.var)
+        a = cavity.mean / sd
+        half = half_line_moments(a)
+        expected_log_z = half.log_z - 0.5 * np.minimum(a, 0.0) ** 2
+        expected = Gaussian(sd * half.mean, cavity.var * half.var)
+    np.testing.assert_allclose(found.log_z, expected_log_z, atol=1e-7)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(found.var, expected.var, rtol=1e-7)
+
+
+@every_prior
+def test_arguments_broadcast(prior):
+    mean, log_var = np.array([[-1.0], [0.5], [2.0]]), np.array([-3.0, 0.0, 0.5, 2.0])
+    whole = prior.conditional_moments(Gaussian(mean, 0.7), log_var, 0.9)
+    assert all(field.shape == (3, 4) for field in whole)
+    alone = prior.conditional_moments(Gaussian(2.0, 0.7), -3.0, 0.9)
+    assert all(np.shape(field) == () for field in alone)
+    np.testing.assert_allclose([field[2, 0] for field in whole], alone, rtol=1e-9)
+    fixed_scale = prior.conditional_moments(Gaussian(mean[:, 0], 0.7), 0.0)
+    assert all(field.shape == (3,) for field in fixed_scale)
+
+
+@every_prior
+def test_pickle_round_trip(prior):
+    copy = pickle.loads(pickle.dumps(prior))
+    assert copy == prior
+    cavity, log_var, fraction = moderate_cavities()
+    np.testing.assert_array_equal(
+        copy.conditional_moments(cavity, log_var, fraction),
+        prior.conditional_moments(cavity, log_var, fraction),
+    )
+
+
+@every_prior
+@pytest.mark.parametrize("draw", ["own", "default"])
+def test_samples_follow_the_density(prior, draw):
+    rng = np.random.default_rng(3)
+    log_var, size = -1.3, 40_000
+    sample = prior.sample if draw == "own" else lambda *args: WeightPrior.sample(prior, *args)
+    w = sample(rng, log_var, size)
+    assert w.shape == (size,)
+    unit, weight = sinh_grid(64)
+    scale = np.exp(0.5 * log_var)
+    mass = np.exp(prior.log_density(scale * unit, log_var)) * scale * weight
+    for bound in np.sinh([-1.0, 0.0, 0.5, 1.5]):  # panel edges of the grid
+        expected = mass[unit < bound].sum()
+        error = np.sqrt(expected * (1.0 - expected) / size) + 1e-4
+        assert abs(np.mean(w < scale * bound) - expected) < 4.5 * error
+
+
+@dataclass(frozen=True)
+class ThreeSpikes(WeightPrior):
+    """Equal shares of N(-7, 1e-6), N(3, 1e-4) and N(5, 1e-6), in units of exp(φ/2): peaks where no scale points."""
+
+    def components(self, log_var):
+        """Means and variances, on a new first axis."""
+        sd = np.exp(0.5 * np.asarray(log_var))
+        return np.multiply.outer([-7.0, 3.0, 5.0], sd), np.multiply.outer([1e-6, 1e-4, 1e-6], sd**2)
+
+    def log_density(self, w, log_var):
+        return np.logaddexp.reduce(log_normal(w, *self.components(log_var)), axis=0) - np.log(3.0)
+
+
+def test_default_moments_find_peaks_away_from_cavity_and_prior():
+    prior = ThreeSpikes()
+    m, v, log_var = (
+        axis.ravel() for axis in np.meshgrid([-20.0, -1.0, 0.0, 4.0], [0.5, 30.0, 1e4], [-4.0, 0.0, 1.0])
+    )
+    found = prior.conditional_moments(Gaussian(m, v), log_var)
+    mean, var = prior.components(log_var)
+    log_w = log_normal(m, mean, v + var) - np.log(3.0)
+    log_z = np.logaddexp.reduce(log_w, axis=0)
+    share, gain = np.exp(log_w - log_z), var / (v + var)
+    each = mean + gain * (m - mean)
+    exact = np.sum(share * each, axis=0)
+    np.testing.assert_allclose(found.log_z, log_z, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.mean, exact, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found.var, np.sum(share * (gain * v + np.square(each - exact)), axis=0), rtol=1e-8
+    )
+
+
+def test_wide_prior_leaves_a_wide_cavity_to_the_prior():
+    """Both at once: a cavity that says nothing gives back the prior's variance, which is exp(log_var)."""
+    for name in ("gaussian", "laplace"):
+        moments = PRIORS[name]().conditional_moments(Gaussian(0.0, 1e12), 0.4)
+        assert moments.var == pytest.approx(np.exp(0.4), rel=1e-9)
+        assert moments.log_z == pytest.approx(log_normal(0.0, 0.0, 1e12), rel=1e-9)
+
+
+@pytest.mark.parametrize("df", [0.0, -1.0, np.nan])
+def test_no_degrees_of_freedom_is_refused(df):
+    with pytest.raises(ValueError, match="df must be positive"):
+        type(WEIGHT_PRIORS[2])(df=df)
