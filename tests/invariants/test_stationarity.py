@@ -1,7 +1,7 @@
 """log Z_EP at a fixed point: flat in every site whose tilted moments are exact, and its gradients.
 
-With exact moments, d log Z_EP/d(site) = Σ (tilted - marginal moments) = 0. The moments of h and v in the network
-are not derivatives of its one log Ẑ_i, so there log Z_EP is only nearly flat: by how much is measured.
+With exact moments, d log Z_EP/d(site) = Σ (tilted - marginal moments) = 0. The moments of h and v in the
+network are not derivatives of its one log Ẑ_i: there log Z_EP is only nearly flat, by how much is measured.
 """
 
 from functools import cache
@@ -118,9 +118,9 @@ def test_network_is_flat_in_its_scales_and_noise(name, what, seed):
 
 
 # Root mean square slopes over six directions, nats per marginal unit, measured:
-#   ard      w 0.28, h 0.19, v 0.31;   laplace  w 0.68, h 0.24, v 0.09
+#   ard      w 0.80, h 0.16, v 0.31;   laplace  w 1.04, h 0.40, v 0.07
 # against curvatures of 10 to 250 (w, h) and 1 (v). Bounds leave a factor of about two.
-NEARLY_FLAT = {"w": 1.5, "h": 0.6, "v": 0.7}
+NEARLY_FLAT = {"w": 2.0, "h": 0.8, "v": 0.6}
 
 
 @pytest.mark.parametrize("name", ["ard", "laplace"])
@@ -205,7 +205,7 @@ def test_gradients_of_the_network_err_as_stated(name):
     spec, data, solution = network_case(name)
     names = tuple(NETWORK_GRADIENT)[0 if name == "ard" else 2 :]
     given = gradient_vector(spec, data, solution, names)
-    error = np.abs(given - refit_gradient(spec, data, solution, names, step=0.05, tol=1e-7, fourth=False))
+    error = np.abs(given - refit_gradient(spec, data, solution, names, step=0.05, tol=1e-6, fourth=False))
     assert np.all(error < [NETWORK_GRADIENT[n] for n in names])
     assert np.all(error > GRADIENT), "exact after all: move it to the exact tests"
 

@@ -71,6 +71,13 @@ class FittedPosterior:
         row_var = self._row_var(noise_var, len(f.mean))
         return s.y_mean + s.y_scale * predict.quantiles(levels, f, self.state.posterior.noise, row_var)
 
+    def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
+        """P(Y <= y | x) per row."""
+        s = self.prepared.scaling
+        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        target = s.target(check_vector(y, len(f.mean), "y"))
+        return predict.cdf(target, f, self.state.posterior.noise, self._row_var(noise_var, len(f.mean)))
+
     def _row_var(self, noise_var: Any, n: int) -> FloatArray:
         if noise_var is None:
             return np.zeros(n)

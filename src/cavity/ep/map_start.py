@@ -1,0 +1,160 @@
+r"""Start EP at a MAP network: L-BFGS on the same model, then sites of the linearised network.
+
+The objective is the negative log posterior at a held noise variance s² and Gaussian weight priors,
+
+.. math:: \sum_i w_i \frac{(y_i - f_i)^2}{2 (s^2 + s_i^2)} + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
+          - \sum_k \log p(v_k) + \frac{v_0^2}{2\sigma_{v_0}^2},\qquad v_k \ge 0 .
+
+With b_ik = v_k s_k g'(h_ik) and residual r_i, the sites τ_ik = b_ik²/s², ν_ik = τ_ik h_ik + b_ik r_i/s²
+and (direction [g(h_i); 1], precision 1/s², location y_i/s²) make q(w_k) and q(v) whose means are the MAP
+weights exactly, because the gradient vanishes there, whatever τ.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from cavity.ep.starts import state_from_sites
+from cavity.ep.state import EPState, PriorSites, RowSites
+from cavity.model.data import TrainingData
+from cavity.model.spec import ModelSpec
+from cavity.types import FloatArray, Gaussian, Natural
+
+MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
+PRUNED_VAR = 1e-8  # prior variance of inputs that are held at zero
+
+
+class MapNetwork(NamedTuple):
+    """A point estimate: w (K, d), v (J,), the objective there, and the iterations used."""
+
+    w: FloatArray
+    v: FloatArray
+    objective: float
+    n_iter: int
+
+
+def _units(spec: ModelSpec, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scaled unit outputs and their derivatives, (n, K) each."""
+    g, slope = np.empty_like(h), np.empty_like(h)
+    for k, activation in enumerate(spec.activations):
+        g[:, k] = spec.activation_scale[k] * activation(h[:, k])
+        slope[:, k] = spec.activation_scale[k] * activation.slope(h[:, k])
+    return g, slope
+
+
+def _prior_slope(spec: ModelSpec, v: FloatArray) -> tuple[float, FloatArray]:
+    """-log p(v) of the output prior and its derivative, by central differences of the log density."""
+    log_var = np.full(len(v), np.log(spec.output.scale_var))
+    step = 1e-5 * np.maximum(v, MIN_OUTPUT)
+    up, down = (
+        spec.output.prior.log_density(v + step, log_var),
+        spec.output.prior.log_density(v - step, log_var),
+    )
+    value = -float(np.sum(spec.output.prior.log_density(v, log_var)))
+    return value, -(up - down) / (2.0 * step)
+
+
+def map_network(
+    spec: ModelSpec,
+    data: TrainingData,
+    noise_var: float,
+    weight_var: FloatArray,
+    rng: np.random.Generator,
+    *,
+    init: MapNetwork | None = None,
+    max_iter: int = 400,
+) -> MapNetwork:
+    """Minimise the negative log posterior over the inputs that are not pruned.
+
+    Parameters
+    ----------
+    noise_var : float
+        The noise variance s², held.
+    weight_var : (d,) array
+        Prior variance λ_j of the weights of each input; an entry of zero holds that input at zero.
+    init : MapNetwork, optional
+        Where to begin; otherwise random weights of the prior's size, at most of unit activation.
+    """
+    K, d = spec.group_of.shape
+    on = np.flatnonzero(weight_var > 0.0)
+    X, m = np.ascontiguousarray(data.X[:, on]), len(on)
+    precision = data.weight / (noise_var + data.row_var)
+    lam = 1.0 / weight_var[on]
+    if init is None:
+        size = np.sqrt(
+            np.minimum(weight_var[on], 1.0) / max(1.0, np.sum(np.minimum(weight_var[on], 1.0)) / 2.0)
+        )
+        w = rng.normal(size=(K, m)) * size
+        v = np.append(rng.uniform(0.5, 1.5, K), 0.0)
+    else:
+        w, v = init.w[:, on], init.v
+    fixed = spec.output.fixed
+
+    def objective(z: FloatArray) -> tuple[float, FloatArray]:
+        w = z[: K * m].reshape(K, m)
+        v = z[K * m :] if fixed is None else fixed
+        g, slope = _units(spec, X @ w.T)
+        r = data.y - g @ v[:K] - v[K]
+        pr = precision * r
+        value = 0.5 * float(pr @ r) + 0.5 * float(np.sum(w * w * lam))
+        grad_w = -(slope * v[:K] * pr[:, None]).T @ X + w * lam
+        if fixed is not None:
+            return value, grad_w.ravel()
+        prior, prior_grad = _prior_slope(spec, v[:K])
+        value += prior + 0.5 * float(v[K] ** 2) / spec.output.bias_var
+        grad_v = np.append(-(g.T @ pr) + prior_grad, -pr.sum() + v[K] / spec.output.bias_var)
+        return value, np.concatenate([grad_w.ravel(), grad_v])
+
+    start = w.ravel() if fixed is not None else np.concatenate([w.ravel(), v])
+    bounds = [(None, None)] * (K * m)
+    if fixed is None:
+        bounds += [(MIN_OUTPUT, None)] * K + [(None, None)]
+    result = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20},
+    )
+    w_full = np.zeros((K, d))
+    w_full[:, on] = result.x[: K * m].reshape(K, m)
+    v = result.x[K * m :] if fixed is None else fixed.copy()
+    return MapNetwork(w_full, v, float(result.fun), int(result.nit))
+
+
+def linearised_state(
+    spec: ModelSpec, data: TrainingData, network: MapNetwork, noise_var: float, weight_var: FloatArray
+) -> EPState:
+    """Sites of the network linearised at the MAP weights; θ held at log s²."""
+    K, d = spec.group_of.shape
+    h = data.X @ network.w.T
+    g, slope = _units(spec, h)
+    s2 = noise_var + data.row_var
+    b = slope * network.v[:K]
+    r = data.y - g @ network.v[:K] - network.v[K]
+    tau = b * b / s2[:, None]
+    direction = np.column_stack([g, np.ones(len(g))])
+    norm = np.linalg.norm(direction, axis=1)
+    rows = RowSites(
+        np.stack([tau, tau * h + b * (r / s2)[:, None]]),
+        direction / norm[:, None],
+        norm**2 / s2,
+        direction * (data.y / s2)[:, None],
+        np.zeros((2, data.n_rows)),
+    )
+    var = np.maximum(weight_var, PRUNED_VAR)
+    zero = np.zeros((K, d))
+    tau_v = np.ones(K + 1) / spec.output.bias_var
+    if spec.output.fixed is None:
+        _, gradient = _prior_slope(spec, network.v[:K])
+        tau_v[:K] = np.maximum(gradient / np.maximum(network.v[:K], MIN_OUTPUT), 1e-6)
+    priors = PriorSites(
+        Natural(np.broadcast_to(1.0 / var, (K, d)).copy(), zero),
+        Natural(zero, zero),
+        Natural(tau_v, np.zeros(K + 1)),
+    )
+    return state_from_sites(spec, data, rows, priors, Gaussian(float(np.log(noise_var)), 0.0))

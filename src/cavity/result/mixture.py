@@ -1,0 +1,80 @@
+"""A stacked mixture of fitted posteriors that answers like a single one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cavity.result.posterior import FittedPosterior, Predictive
+from cavity.types import FloatArray, Gaussian
+
+
+class MixturePosterior:
+    """Σ_m weight_m p_m(y | x), the weights from stacking; one component is the simple case."""
+
+    def __init__(self, components: list[FittedPosterior], weights: FloatArray) -> None:
+        self.components, self.weights = components, np.asarray(weights, float)
+
+    @property
+    def main(self) -> FittedPosterior:
+        """The component of largest weight."""
+        return self.components[int(np.argmax(self.weights))]
+
+    def latent(self, X: Any) -> Gaussian:
+        """Mean and variance of f(x), the spread between components included."""
+        parts = [c.latent(X) for c in self.components]
+        return _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
+
+    def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
+        """Moments of y; the spread between components counts as epistemic."""
+        parts = [c.predict(X, noise_var, plug_in) for c in self.components]
+        y = _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
+        aleatoric = sum(w * p.aleatoric_var for w, p in zip(self.weights, parts, strict=True))
+        return Predictive(y.mean, y.var, y.var - aleatoric, np.asarray(aleatoric))
+
+    def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
+        """log Σ_m weight_m p_m(y | x)."""
+        parts = np.stack([c.log_density(X, y, noise_var, plug_in) for c in self.components])
+        return np.logaddexp.reduce(parts + np.log(self.weights)[:, None], axis=0)
+
+    def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
+        """P(Y <= y | x)."""
+        return sum(w * c.cdf(X, y, noise_var) for w, c in zip(self.weights, self.components, strict=True))
+
+    def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
+        """Quantiles of y, one column per level, by bisection between the components' quantiles."""
+        levels = np.atleast_1d(np.asarray(levels, float))
+        parts = np.stack([c.quantiles(X, levels, noise_var) for c in self.components])
+        if len(self.components) == 1:
+            return parts[0]
+        lo, hi = parts.min(axis=0), parts.max(axis=0)
+        for _ in range(50):
+            mid = 0.5 * (lo + hi)
+            level = np.stack([self.cdf(X, mid[:, j], noise_var) for j in range(len(levels))], axis=1)
+            below = level < levels
+            lo, hi = np.where(below, mid, lo), np.where(below, hi, mid)
+        return 0.5 * (lo + hi)
+
+    @property
+    def loo_log_density(self) -> FloatArray:
+        """Leave-one-out log densities of the mixture, in the units of y."""
+        parts = np.stack([c.loo.log_density for c in self.components])
+        return np.logaddexp.reduce(parts + np.log(self.weights)[:, None], axis=0)
+
+    @property
+    def log_evidence(self) -> float:
+        """Stacking-weighted mean of the components' log evidence."""
+        return float(self.weights @ np.array([c.log_evidence for c in self.components]))
+
+    @property
+    def noise_sd(self) -> float:
+        """Noise sd, variances averaged over the components."""
+        return float(np.sqrt(self.weights @ np.array([c.noise_sd**2 for c in self.components])))
+
+
+def _mix(weights: FloatArray, means: list[FloatArray], variances: list[FloatArray]) -> Gaussian:
+    """Moments of a mixture, centred."""
+    mean = sum(w * m for w, m in zip(weights, means, strict=True))
+    var = sum(w * (v + (m - mean) ** 2) for w, m, v in zip(weights, means, variances, strict=True))
+    return Gaussian(mean, var)
