@@ -30,9 +30,8 @@ def raw_problem(n=50, d=3, seed=5):
 
 
 def spec_of(d=3, K=2, **options):
-    return network(
-        d, K, prior="gaussian", groups="input", scale_prior=(0.0, 1.0), **{"noise": FREE, **options}
-    )
+    defaults = {"prior": "gaussian", "groups": "input", "scale_prior": (0.0, 1.0), "noise": FREE}
+    return network(d, K, **{**defaults, **options})
 
 
 def fit(spec, data, state=None, step=STEP, sweeps=SWEEPS):
@@ -71,15 +70,13 @@ def test_rescaling(x_scale, y_scale):
         close(a, b)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_shifting_inputs(offset):
+def test_shifting_inputs():
     """An offset of 1e4 sds costs four digits of the standardised inputs and no more."""
     X, y = raw_problem()
     spec = spec_of()
     a = fit(spec, prepare(X, y).data)
-    b = fit(spec, prepare(X + offset, y - offset).data)
-    gap = moment_gap(a.state, b.state)
-    assert gap <= (1e4 * ROUNDING if offset else 0.0)
+    b = fit(spec, prepare(X + 1e4, y - 1e4).data)
+    assert moment_gap(a.state, b.state) < 1e4 * ROUNDING
 
 
 # ── orders ──────────────────────────────────────────────────────────────────────────────────────

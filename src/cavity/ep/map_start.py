@@ -109,7 +109,7 @@ def map_network(
         return value, np.concatenate([grad_w.ravel(), grad_v])
 
     start = w.ravel() if fixed is not None else np.concatenate([w.ravel(), v])
-    bounds = [(None, None)] * (K * m)
+    bounds: list[tuple[float | None, float | None]] = [(None, None)] * (K * m)
     if fixed is None:
         bounds += [(MIN_OUTPUT, None)] * K + [(None, None)]
     result = minimize(

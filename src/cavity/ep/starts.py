@@ -6,6 +6,8 @@ an earlier fit) only has to build an `EPState`: `state_from_sites` turns sites i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cavity.ep import posterior as post
@@ -77,4 +79,7 @@ def incremental_start(
     return zero_state(spec, data), schedule
 
 
-STARTS = {"zero": zero_start, "incremental": incremental_start}
+STARTS: dict[str, Callable[..., tuple[EPState, Schedule]]] = {
+    "zero": zero_start,
+    "incremental": incremental_start,
+}
