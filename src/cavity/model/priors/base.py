@@ -67,9 +67,9 @@ class WeightPrior(ABC):
 
         This default is quadrature on Gauss–Legendre panels, about 0.5 ms a cavity: right for trying a
         prior and for testing one, too slow for a production sweep. Override it when a faster form exists.
-        It resolves what happens at zero, at the ``kinks``, in the cavity and at up to four peaks further
-        apart than a fifth of the larger of cavity and distance from zero; name in ``kinks`` whatever
-        is sharper and elsewhere.
+        It resolves what happens at zero, at the ``kinks``, in the cavity, and at up to four peaks further
+        apart than a twentieth of the cover, which is zero and the mean and ten cavity sds beyond both.
+        Name in ``kinks`` what is sharper than that and lies elsewhere.
 
         Parameters
         ----------
