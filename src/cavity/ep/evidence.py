@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.ep.network import RowVisit, visit_rows
+from cavity.ep.network import visit_rows
 from cavity.ep.posterior import RowMap, row_blocks
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
+from cavity.ep.row_visit import RowVisit
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites
 from cavity.ep.sweep import active_mask, held

@@ -7,11 +7,10 @@ arithmetic in the same order; a test holds them equal to 1e-12.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 
+from cavity.ep.network_numpy import visit_rows_numpy
+from cavity.ep.row_visit import HeldPosterior, RowVisit, dampings
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites
 from cavity.model.data import TrainingData
@@ -21,59 +20,8 @@ from cavity.numerics.compilation import announced
 from cavity.types import FloatArray, Gaussian
 
 
-class HeldPosterior(NamedTuple):
-    """What a row sees of the rest of the model: q(v) and q(θ) (variance 0: held)."""
-
-    v_mean: FloatArray
-    v_cov: FloatArray
-    noise: Gaussian
-
-
-class RowVisit(NamedTuple):
-    """New (damped) sites of the visited rows and their diagnostics.
-
-    log_z : (n,) log Ẑ_i; partition : (n,) Ψ(cavity) - Ψ(q) over h, v and θ;
-    mismatch : (n, 3) of h, v, θ; skipped : (n,) sites left alone for an improper cavity;
-    nodes : (n,) quadrature nodes used.
-    """
-
-    sites: RowSites
-    log_z: FloatArray
-    partition: FloatArray
-    mismatch: FloatArray
-    skipped: FloatArray
-    nodes: FloatArray
-
-    @staticmethod
-    def concatenate(parts: Sequence[RowVisit]) -> RowVisit:
-        """Join the visits of consecutive rows."""
-        if len(parts) == 1:
-            return parts[0]
-        s = [p.sites for p in parts]
-        return RowVisit(
-            RowSites(
-                np.concatenate([p.h for p in s], axis=1),
-                np.concatenate([p.v_dir for p in s]),
-                np.concatenate([p.v_tau for p in s]),
-                np.concatenate([p.v_nu for p in s]),
-                np.concatenate([p.noise for p in s], axis=1),
-            ),
-            np.concatenate([p.log_z for p in parts]),
-            np.concatenate([p.partition for p in parts]),
-            np.concatenate([p.mismatch for p in parts]),
-            np.concatenate([p.skipped for p in parts]),
-            np.concatenate([p.nodes for p in parts]),
-        )
-
-
 def _c(a: FloatArray) -> FloatArray:
     return np.ascontiguousarray(a, dtype=np.float64)
-
-
-def dampings(spec: ModelSpec, step: Step) -> FloatArray:
-    """(δ_h, δ_v, δ_θ) of a step; held parts get zero."""
-    output = 0.0 if spec.output.fixed is not None else step.damping_output
-    return np.array([step.damping, output, step.damping_noise])
 
 
 def _blank(sites: RowSites) -> tuple[RowSites, FloatArray]:
@@ -103,8 +51,6 @@ def visit_rows(
     """
     visit_h = step.damping > 0.0 if visit_h is None else visit_h
     if not spec.compiled:
-        from cavity.ep.network_numpy import visit_rows_numpy
-
         return visit_rows_numpy(spec, y, row_var, h, sites, posterior, step, active, visit_h)
     new, diag = _blank(sites)
     noise = np.array([posterior.noise.mean, posterior.noise.var, float(posterior.noise.var > 0.0)])

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.ep.network import HeldPosterior, RowVisit, dampings
 from cavity.ep.row_tilted import Conditional, tilted_activation, tilted_noise
+from cavity.ep.row_visit import HeldPosterior, RowVisit, dampings
 from cavity.ep.schedule import Step
 from cavity.ep.state import RowSites
 from cavity.model.spec import ModelSpec

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep import posterior as post
-from cavity.ep.network import HeldPosterior, RowVisit, visit_rows, visit_rows_in_turn
+from cavity.ep.network import visit_rows, visit_rows_in_turn
 from cavity.ep.posterior import RowMap
 from cavity.ep.prior_sites import update_output_priors, update_weight_priors
+from cavity.ep.row_visit import HeldPosterior, RowVisit
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, OutputPosterior, Posterior, RowSites, WeightPosterior
 from cavity.model.data import TrainingData
