@@ -23,6 +23,7 @@ ORDER = [
     "result",
     "distributed",
     "datasets",
+    "tables",
     "plots",
     "estimators",
     "report",

@@ -170,7 +170,7 @@ class ThreeSpikes(WeightPrior):
 
 def test_default_moments_find_peaks_away_from_cavity_and_prior():
     prior = ThreeSpikes()
-    grid = np.meshgrid(np.linspace(-10.0, 8.0, 10), [0.5, 1.0], [0.0, 1.0])
+    grid = np.meshgrid(np.linspace(-10.0, 8.0, 10), [0.5, 1.0], [0.0, 0.4])
     m, v, log_var = (axis.ravel() for axis in grid)
     found = prior.conditional_moments(Gaussian(m, v), log_var)
     mean, var = prior.components(log_var)

@@ -31,7 +31,7 @@ WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
 WARM_UP_SWEEPS = 35
 WARM_UP_ROWS = 4000
 PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at zero in the MAP fit
-MAP_NOISE = (0.05, 0.02, 0.1, 0.03)  # noise variances of successive starts, standardised target
+MAP_NOISE = (0.02, 0.005, 0.05, 0.001)  # noise variances of successive starts, standardised target
 MAP_PRIOR_VAR = (0.5, 0.25, 1.0)  # prior variances of the weights of successive starts
 BIAS_VAR = 4.0
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.types import FloatArray
+from cavity.types import FloatArray, IntArray
 
 
 class TrainingData(NamedTuple):
@@ -50,12 +50,17 @@ class Scaling:
 
 
 class Prepared(NamedTuple):
-    """Engine data, the way back, the rows used, and sentences about what was found."""
+    """Engine data, the way back, the rows used, and sentences about what was found.
+
+    ``rows`` names for each row of ``data`` the (first) user's row it came from; ``row_of`` names for each
+    of the user's rows its row of ``data``, -1 for rows of weight zero.
+    """
 
     data: TrainingData
     scaling: Scaling
-    rows: FloatArray
+    rows: IntArray
     notes: tuple[str, ...]
+    row_of: IntArray
 
 
 def _first_bad(mask: FloatArray) -> tuple[int, ...]:
@@ -120,12 +125,16 @@ def prepare(
     bias: bool = True,
     standardise: bool = True,
     names: Sequence[str] | None = None,
+    canonical: bool = False,
 ) -> Prepared:
     """Check and standardise the training rows; rows of weight zero are dropped.
 
     Means and scales are weighted, so w copies of a row and weight w give the same data. A constant
     column becomes zeros (its weights stay at their prior) and is reported in ``notes``; so are
     duplicated columns, which share their effect.
+
+    With ``canonical`` identical rows are merged into one of their summed weight, and the order of the rows
+    depends on their contents alone: w copies, weight w and any order of the rows then give the same bits.
     """
     X = check_inputs(X, names)
     n = X.shape[0]
@@ -145,7 +154,13 @@ def prepare(
             f"noise_var is negative in row {_first_bad(row_var < 0)[0]}: variances are positive."
         )
     rows = np.flatnonzero(weight > 0)
-    X, y, weight, row_var = X[rows], y[rows], weight[rows], row_var[rows]
+    row_of = np.full(n, -1)
+    if canonical:
+        rows, row_of[rows], weight = _canonical_rows(X[rows], y[rows], weight[rows], row_var[rows], rows)
+        X, y = X + 0.0, y + 0.0  # -0.0 and 0.0 are one value
+    else:
+        row_of[rows], weight = np.arange(len(rows)), weight[rows]
+    X, y, row_var = X[rows], y[rows], row_var[rows]
     notes: list[str] = []
     # divide by the largest magnitude first: columns of 1e200 must not overflow in the variance
     size = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
@@ -181,7 +196,29 @@ def prepare(
         np.ascontiguousarray(weight),
         np.ascontiguousarray(row_var),
     )
-    return Prepared(data, scaling, rows, tuple(notes))
+    return Prepared(data, scaling, rows, tuple(notes), row_of)
+
+
+def _canonical_rows(
+    X: FloatArray, y: FloatArray, weight: FloatArray, row_var: FloatArray, rows: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """First user's row of each distinct row, distinct row of each given row, summed weights.
+
+    Rows are sorted by X, y and noise variance, weights last so that their sum is rounded alike in every
+    order; then a fixed shuffle parts neighbours again, which sweeps in blocks would otherwise meet together.
+    """
+    order = np.lexsort((weight, row_var, y, *X.T[::-1]))
+    table = np.column_stack([X, y, row_var])[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (table[1:] != table[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    shuffle = np.random.default_rng(0).permutation(len(starts))
+    place = np.empty_like(shuffle)
+    place[shuffle] = np.arange(len(shuffle))
+    distinct = np.empty_like(order)
+    distinct[order] = place[np.cumsum(new) - 1]
+    first = np.minimum.reduceat(rows[order], starts)[shuffle]
+    return first, distinct, np.add.reduceat(weight[order], starts)[shuffle]
 
 
 def _duplicated_columns(Z: FloatArray, constant: FloatArray, names: Sequence[str] | None) -> list[str]:

@@ -89,8 +89,9 @@ def read_table(
     raw = _decompressed(raw, name)
     if not raw.strip():
         raise TableError(f"{name} is empty: it should hold a line of column names and rows below it.")
+    notes: list[str] = []
     if raw.startswith(b"PAR1"):
-        frame, notes = _parquet(pd, raw, name), []
+        frame = _parquet(pd, raw, name)
     else:
         frame, notes = _csv(pd, raw, name, list(text_columns), [*MISSING, *missing], encoding)
     return Table(_named_columns(frame, name, notes), name, tuple(notes))
@@ -126,9 +127,7 @@ def _decompressed(raw: bytes, name: str) -> bytes:
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
         if isinstance(error, TableError):
             raise
-        raise TableError(
-            f"{name} is compressed but damaged ({error}): copy or download it again."
-        ) from None
+        raise TableError(f"{name} is compressed but damaged ({error}): copy or download it again.") from None
     for start, what, cure in FOREIGN:
         if raw.startswith(start):
             raise TableError(f"{name} is {what}, not a CSV or Parquet table: {cure}.")
@@ -137,9 +136,7 @@ def _decompressed(raw: bytes, name: str) -> bytes:
 
 def _unzipped(raw: bytes, name: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        members = [
-            m for m in archive.namelist() if not m.endswith("/") and not m.startswith("__MACOSX/")
-        ]
+        members = [m for m in archive.namelist() if not m.endswith("/") and not m.startswith("__MACOSX/")]
         if any(m.endswith(".npy") for m in members):
             raise TableError(
                 f"{name} holds arrays (a saved model or an npz file), not a CSV or Parquet table."
@@ -204,7 +201,6 @@ def _csv(
                 na_values=missing,
                 skipinitialspace=True,
                 low_memory=False,
-                float_precision="round_trip",
             )
     except pd.errors.ParserWarning:
         raise TableError(
@@ -329,4 +325,4 @@ def _counts_rows(values: Any) -> bool:
     if values.dtype.kind not in "iu" or not len(values):
         return False
     first = int(values.iloc[0])
-    return first in {0, 1} and bool((values == range(first, first + len(values))).all())
+    return first in {0, 1} and bool((values.diff().dropna() == 1).all())
