@@ -71,12 +71,28 @@ def _column(names: Sequence[str] | None, j: int) -> str:
     return f"column {j}" + (f" ({names[j]!r})" if names is not None else "")
 
 
+def _numbers(values: Any, what: str, names: Sequence[str] | None = None) -> FloatArray:
+    """A float64 array, or an error of the kind NumPy raised that names the first cell that is no number."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        cells = np.asarray(values, dtype=object)
+        for at in np.ndindex(cells.shape):
+            try:
+                float(cells[at])
+            except (TypeError, ValueError):
+                where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "")
+                shown = repr(cells[at])[:60]
+                kind = "text" if isinstance(cells[at], str) else f"{shown}, which is no number,"
+                detail = f": {shown}" if kind == "text" else ""
+                cure = "encode text columns first" if what == "X" else "only numbers can be fitted"
+                raise type(error)(f"{what} holds {kind} in {where}{detail}; {cure} ({error}).") from None
+        raise type(error)(f"{what} must hold numbers only: {error}.") from None
+
+
 def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
     """X as a float64 matrix, or a `ValueError` that names the row, the column and the cure."""
-    try:
-        X = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold numbers only: {error}. Encode text columns first.") from None
+    X = _numbers(X, "X", names)
     if X.ndim == 1:
         raise ValueError(
             "X must have two dimensions (rows, inputs); reshape one input with X.reshape(-1, 1)."
@@ -98,10 +114,7 @@ def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
 
 def check_vector(values: Any, n: int, what: str) -> FloatArray:
     """A finite float64 vector of length n, or a `ValueError` naming the row."""
-    try:
-        v = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} must hold numbers only: {error}.") from None
+    v = _numbers(values, what)
     if v.ndim == 2 and v.shape[1] == 1:
         v = v[:, 0]
     if v.ndim != 1:

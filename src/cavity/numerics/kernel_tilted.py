@@ -312,30 +312,50 @@ def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
                 break
         n = min(n, MAX_NODES)
     step = (hi - lo) / (n - 1)
-    best = -math.inf
-    for q in range(n):
-        p = _noise_log_density(mc + lo + step * q, mc, vc, f_var, r2, row_var, eta)
-        work[0, q] = p
-        best = max(best, p)
     s0 = 0.0
     s1 = 0.0
     i1 = 0.0
-    for q in range(n):
-        z = lo + step * q
-        w = math.exp(work[0, q] - best)
-        inverse = 1.0 / (f_var + (math.exp(mc + z) + row_var) / eta)
-        work[0, q] = w
-        work[1, q] = inverse
-        s0 += w
-        s1 += w * z
-        i1 += w * inverse
+    w_row = work[0]
+    inverse_row = work[1]
+    best = 0.5 * (1.0 - eta) * (mc + hi)
+    if row_var == 0.0:  # log σ² = θ: no logarithm in the loop, which then vectorises
+        top = math.exp(mc + hi) / eta
+        for q in range(n):
+            z = lo + step * q
+            t = f_var + top * exp_nonpositive(min(z - hi, 0.0))
+            root = 1.0 / math.sqrt(t)
+            exponent = -0.5 * (z * z / vc + r2 * root * root - (1.0 - eta) * (mc + z))
+            w = exp_nonpositive(min(exponent - best, 0.0)) * root
+            w_row[q] = w
+            inverse_row[q] = root * root
+            s0 += w
+            s1 += w * z
+            i1 += w * root * root
+    if not s0 > 1e-250:  # row_var > 0, or an outlier so far out that the weights underflowed
+        best = -math.inf
+        for q in range(n):
+            p = _noise_log_density(mc + lo + step * q, mc, vc, f_var, r2, row_var, eta)
+            w_row[q] = p
+            best = max(best, p)
+        s0 = 0.0
+        s1 = 0.0
+        i1 = 0.0
+        for q in range(n):
+            z = lo + step * q
+            w = math.exp(w_row[q] - best)
+            inverse = 1.0 / (f_var + (math.exp(mc + z) + row_var) / eta)
+            w_row[q] = w
+            inverse_row[q] = inverse
+            s0 += w
+            s1 += w * z
+            i1 += w * inverse
     mean = s1 / s0
     inverse_mean = i1 / s0
     s2 = 0.0
     i2 = 0.0
     for q in range(n):
-        s2 += work[0, q] * (lo + step * q - mean) ** 2
-        i2 += work[0, q] * (work[1, q] - inverse_mean) ** 2
+        s2 += w_row[q] * (lo + step * q - mean) ** 2
+        i2 += w_row[q] * (inverse_row[q] - inverse_mean) ** 2
     log_z = best + math.log(s0 * step) - 0.5 * math.log(vc) - 0.5 * _LOG_2PI + _log_power(eta)
     return log_z, mc + mean, s2 / s0, inverse_mean, i2 / s0
 

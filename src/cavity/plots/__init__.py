@@ -11,6 +11,7 @@ Matplotlib is needed only when something is drawn: ``pip install "cavity[plot]"`
 from cavity.plots.effects import effect, effects
 from cavity.plots.fit import calibration, history, observed
 from cavity.plots.predictions import prediction_1d, prediction_2d
+from cavity.plots.ranking import relevance
 from cavity.plots.weights import input_weights, output_weights, scales
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "output_weights",
     "prediction_1d",
     "prediction_2d",
+    "relevance",
     "scales",
 ]

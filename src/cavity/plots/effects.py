@@ -1,4 +1,4 @@
-"""What each input does: its effect while the others rest *(paper, Figure 3)*, and the ranking."""
+"""What each input does: its effect while the others rest *(paper, Figure 3)*."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def effect(
     matplotlib axis
     """
     reading = read(model, names)
-    j = reading.index(feature)
+    j = reading.column(feature)
     column = reading.inputs[:, j]
     values = np.unique(column)
     few = len(values) <= LEVELS
@@ -105,7 +105,7 @@ def effects(
     """
     reading = read(model, names)
     chosen = range(reading.n_inputs) if features is None else features
-    wanted = [reading.index(feature) for feature in chosen]
+    wanted = [reading.column(feature) for feature in chosen]
     if axes is None:
         columns = min(columns, len(wanted))
         rows = -(-len(wanted) // columns)
@@ -115,7 +115,8 @@ def effects(
     if len(axes) < len(wanted):
         raise ValueError(f"{len(axes)} axes for {len(wanted)} inputs: one is needed for each.")
     for ax, j in zip(axes, wanted, strict=False):
-        effect(reading.posterior, j, ax, interval=interval, names=reading.names).set(title="", ylabel="")
+        effect(reading.posterior, j, ax, interval=interval, names=reading.names).set_ylabel("")
+        ax.set_title("", loc="left")
     share_height(axes[: len(wanted)])
     for ax in axes[len(wanted) :]:
         ax.set_visible(False)

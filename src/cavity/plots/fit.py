@@ -88,16 +88,21 @@ def calibration(model: Any, ax: Any = None) -> Any:
     pit = reading.leave_one_out().cdf(reading.observed)
     u, difference, lower, upper = pit_difference(pit)
     ax = axis(ax)
-    ax.fill_between(u, lower, upper, step="mid", color=RULE, alpha=0.6, lw=0, label="95 % of calibrated fits")
+    ax.fill_between(u, lower, upper, color=RULE, alpha=0.6, lw=0, label="95 % of calibrated fits")
     ax.axhline(0.0, color=MUTED, lw=0.7)
     outside = (difference < lower) | (difference > upper)
     ax.plot(u, difference, color=MAIN, lw=1.5)
-    ax.plot(u[outside], difference[outside], "o", ms=2.5, color=ACCENT, label="outside" if outside.any() else None)
-    ax.legend(frameon=False, fontsize="small", loc="best", handlelength=1.2)
-    return finish(ax, "Leave-one-out calibration", "predicted probability u", "observed share below u, minus u")
+    ax.plot(
+        u[outside], difference[outside], "o", ms=2.5, color=ACCENT, label="outside" if outside.any() else None
+    )
+    ax.set_ylim(*(1.1 * min(lower.min(), difference.min()), 1.6 * max(upper.max(), difference.max())))
+    ax.legend(frameon=False, fontsize="small", loc="upper left", ncols=2, handlelength=1.2)
+    return finish(
+        ax, "Leave-one-out calibration", "predicted probability u", "share of rows below u, minus u"
+    )
 
 
-def observed(model: Any, ax: Any = None, *, label: int = 3) -> Any:
+def observed(model: Any, ax: Any = None, *, label: int = 3, first_row: int = 0) -> Any:
     """Observed against leave-one-out predicted, each row with its 95 % interval.
 
     Every row is predicted by the fit without it. A dot off its grey interval, drawn in a second colour as
@@ -110,6 +115,8 @@ def observed(model: Any, ax: Any = None, *, label: int = 3) -> Any:
     ax : matplotlib axis, optional
     label : int
         Write the row numbers of so many of the most surprising missed rows.
+    first_row : int
+        The number of the first row: 0 as in Python, 1 as in a table.
 
     Returns
     -------
@@ -117,23 +124,22 @@ def observed(model: Any, ax: Any = None, *, label: int = 3) -> Any:
     """
     reading = read(model)
     rows, y = reading.leave_one_out(), reading.observed
-    pit = rows.cdf(y)
-    surprise = np.abs(pit - 0.5)
-    shown = _even_choice(surprise, POINTS)
-    rows, y, pit = rows.take(shown), y[shown], pit[shown]
+    tail = rows.tail(y)
+    shown = _even_choice(-tail, POINTS)
+    rows, y = rows.take(shown), y[shown]
     predicted, lower, upper = rows.predicted, rows.quantile(0.025), rows.quantile(0.975)
     missed = (y < lower) | (y > upper)
     ax = axis(ax, 4.2, 3.4)
-    strokes(ax, (predicted, lower), (predicted, upper), color=MUTED, alpha=0.35, lw=0.8)
+    strokes(ax, (predicted, lower), (predicted, upper), color=MUTED, alpha=0.25, lw=0.8)
     ends = np.array([predicted.min(), predicted.max()])
     ax.plot(ends, ends, color=INK, lw=0.8, ls=(0, (4, 3)))
     ax.plot(predicted[~missed], y[~missed], "o", ms=3, mew=0, color=MAIN, alpha=0.8)
     ax.plot(predicted[missed], y[missed], "^", ms=4, mew=0, color=ACCENT)
-    worst = np.argsort(-surprise[shown])[:label]
+    worst = np.argsort(tail[shown], kind="stable")[:label]
     for i in worst[missed[worst]]:
-        text = f"row {reading.rows[shown[i]]}"
+        text = f"row {reading.rows[shown[i]] + first_row}"
         ax.annotate(text, (predicted[i], y[i]), (4, 2), textcoords="offset points", fontsize="x-small")
-    note = "" if len(shown) == len(surprise) else f", {len(shown)} of {len(surprise)} rows"
+    note = "" if len(shown) == len(tail) else f", {len(shown)} of {len(tail)} rows"
     target = plain(reading.target)
     return finish(
         ax, f"Observed against predicted{note}", f"{target} predicted without the row", f"{target} observed"
@@ -156,6 +162,8 @@ def _simultaneous_band(n: int) -> tuple[FloatArray, FloatArray]:
     The band is pointwise at one level γ for all u; γ is the 5 % quantile, over simulated samples, of the
     smallest two-sided tail probability that a sample shows. Simulation error of the coverage: 0.3 %.
     """
+    from scipy.stats import binom
+
     u = np.arange(1, PIT_POINTS) / PIT_POINTS
     rng = np.random.default_rng(20141101)
     counts = rng.multinomial(n, np.full(PIT_POINTS, 1.0 / PIT_POINTS), size=BAND_DRAWS)
@@ -163,10 +171,8 @@ def _simultaneous_band(n: int) -> tuple[FloatArray, FloatArray]:
     at_most, at_least = bdtr(below, n, u), 1.0 - bdtr(below - 1, n, u)
     at_least[below == 0] = 1.0
     gamma = float(np.quantile(2.0 * np.minimum(at_most, at_least).min(axis=1), 0.05))
-    k = np.arange(n + 1)
-    ends = [np.searchsorted(bdtr(k, n, p), [0.5 * gamma, 1.0 - 0.5 * gamma]) for p in u]
-    low, high = np.array(ends).T
-    return low / n - u, np.minimum(high, n) / n - u
+    low, high = (binom.ppf(level, n, u) for level in (0.5 * gamma, 1.0 - 0.5 * gamma))
+    return low / n - u, high / n - u
 
 
 def _trace(component: Any, what: str) -> FloatArray:
@@ -183,13 +189,15 @@ def _trace(component: Any, what: str) -> FloatArray:
 
 
 def _mark_stages(ax: Any, stages: list[str]) -> None:
-    """A line and a name wherever a new stage begins; names that would collide are left out."""
+    """A line wherever a new stage begins, and its name; of names that would collide, the longer stage's."""
     starts = [i for i in range(len(stages)) if i == 0 or stages[i] != stages[i - 1]]
-    last = -np.inf
-    for i in starts:
+    lengths = np.diff([*starts, len(stages)])
+    named: list[int] = []
+    for i in np.array(starts)[np.argsort(-lengths, kind="stable")]:
         if i:
             ax.axvline(i + 0.5, color=RULE, lw=0.8, zorder=0)
-        if i - last >= 0.05 * len(stages):
+        if all(abs(i - other) >= 0.06 * len(stages) for other in named):
+            named.append(i)
             ax.annotate(
                 plain(stages[i], 18),
                 (i + 0.5, 0.0),
@@ -202,7 +210,6 @@ def _mark_stages(ax: Any, stages: list[str]) -> None:
                 fontsize="x-small",
                 color=MUTED,
             )
-            last = i
 
 
 def _even_choice(surprise: FloatArray, limit: int) -> FloatArray:

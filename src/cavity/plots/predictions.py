@@ -10,6 +10,7 @@ import numpy as np
 from cavity.plots.effects import curve
 from cavity.plots.reading import read
 from cavity.plots.style import INK, MAIN, axis, band, finish, plain
+from cavity.types import FloatArray, IntArray
 
 GRID_1D = 200
 GRID_2D = 50
@@ -47,7 +48,7 @@ def prediction_1d(
     matplotlib axis
     """
     reading = read(model, names)
-    j = reading.index(feature)
+    j = reading.column(feature)
     inputs = reading.inputs[:, j]
     low, high = inputs.min(), inputs.max()
     room = margin * (high - low) if high > low else 1.0
@@ -103,7 +104,7 @@ def prediction_2d(
     matplotlib axis
     """
     reading = read(model, names)
-    pair = [reading.index(feature) for feature in features]
+    pair = [reading.column(feature) for feature in features]
     if len(set(pair)) != 2:
         raise ValueError(f"features must be two different inputs, got {features!r}.")
     inputs, y = reading.inputs[:, pair], reading.observed
@@ -115,10 +116,10 @@ def prediction_2d(
     mean = reading.posterior.latent(X).mean.reshape(GRID_2D, GRID_2D)
     show = data or (data is None and reading.n_inputs == 2)
     seen = np.concatenate([mean.ravel(), y]) if show else mean.ravel()
-    levels = np.linspace(seen.min(), max(seen.max(), seen.min() + 1e-12), 13)
     ax = axis(ax, 4.2, 3.4)
-    filled = ax.contourf(a, b, mean, levels=levels, cmap="cividis", extend="both")
-    ax.contour(a, b, mean, levels=levels[1:-1:2], colors=INK, linewidths=0.4, alpha=0.6)
+    levels = round_levels(float(seen.min()), float(seen.max()))
+    filled = ax.contourf(a, b, mean, levels=levels, cmap="cividis")
+    ax.contour(a, b, mean, levels=levels[1:-1], colors=INK, linewidths=0.4, alpha=0.6)
     if show:
         some = _some(len(y))
         ax.scatter(*inputs[some].T, c=y[some], cmap="cividis", norm=filled.norm, s=16, ec="white", lw=0.8)
@@ -130,6 +131,16 @@ def prediction_2d(
     return finish(ax, f"Predicted mean{rest}", *(plain(reading.names[i]) for i in pair))
 
 
-def _some(n: int) -> Any:
+def round_levels(low: float, high: float, count: int = 10) -> FloatArray:
+    """About so many round numbers from just below ``low`` to just above ``high``."""
+    if not high > low:
+        return np.array([low - 1.0, low, low + 1.0])
+    rough = (high - low) / count
+    unit = 10.0 ** np.floor(np.log10(rough))
+    step = unit * next(k for k in (1.0, 2.0, 2.5, 5.0, 10.0) if k * unit >= rough)
+    return step * np.arange(np.floor(low / step), np.ceil(high / step) + 0.5)
+
+
+def _some(n: int) -> IntArray:
     """At most so many rows, evenly chosen."""
     return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int))

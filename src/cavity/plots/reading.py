@@ -36,7 +36,7 @@ class Reading(NamedTuple):
         phrase = "" if count == 1 else f" (fit {m + 1} of {count}, weight {mixture.weights[m]:.2f})"
         return mixture.components[m], phrase
 
-    def index(self, feature: int | str) -> int:
+    def column(self, feature: int | str) -> int:
         """Column number of an input given by number or name."""
         if isinstance(feature, str):
             if feature not in self.names:

@@ -71,14 +71,23 @@ def strokes(ax: Any, starts: Sequence[Any], ends: Sequence[Any], **style: Any) -
 
 
 def intervals(
-    ax: Any, place: FloatArray, mean: FloatArray, sd: FloatArray, thin: float = 1.0, thick: float = 2.6
+    ax: Any,
+    place: FloatArray,
+    mean: FloatArray,
+    sd: FloatArray,
+    colour: FloatArray | None = None,
+    thin: float = 1.0,
+    thick: float = 2.6,
 ) -> None:
-    """Horizontal 95 % intervals with the middle 50 % thick; grey where the 95 % interval holds zero."""
+    """Horizontal 95 % intervals with the middle 50 % thick; by default grey where they hold zero."""
     mean, sd, place = (np.asarray(a, float) for a in (mean, sd, place))
-    for colour, chosen in ((MUTED, np.abs(mean) <= Z95 * sd), (MAIN, np.abs(mean) > Z95 * sd)):
+    if colour is None:
+        colour = np.where(np.abs(mean) > Z95 * sd, MAIN, MUTED)
+    for each in (RULE, MUTED, MAIN):
+        chosen = np.asarray(colour) == each
         if chosen.any():
             m, s, at = mean[chosen], sd[chosen], place[chosen]
-            style = {"color": colour, "solid_capstyle": "butt"}
+            style = {"color": each, "solid_capstyle": "butt"}
             strokes(ax, (m - Z95 * s, at), (m + Z95 * s, at), lw=thin, **style)
             strokes(ax, (m - Z50 * s, at), (m + Z50 * s, at), lw=thick, **style)
 

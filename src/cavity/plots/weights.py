@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.ep.prune import UNUSED, unit_effects
 from cavity.model.spec import ModelSpec
 from cavity.plots.reading import Reading, read
 from cavity.plots.style import MAIN, MUTED, RULE, Z95, axis, finish, intervals, plain, rows_on_y
@@ -27,7 +28,8 @@ def input_weights(
 ) -> Any:
     """95 % intervals (the middle 50 % thick) of all input weights w_kj, standardised inputs.
 
-    Grey where the 95 % interval holds zero. Shows one component of a mixture.
+    Grey where the 95 % interval holds zero, faint for idle units, whose weights only repeat their prior.
+    Shows one component of a mixture.
 
     Parameters
     ----------
@@ -61,18 +63,20 @@ def input_weights(
     if bias and fitted.spec.bias:
         keep, labels = np.append(keep, reading.n_inputs), [*labels, "bias"]
     mean, sd = w.mean[:, keep], np.sqrt(w.var[:, keep])
+    idle = unit_effects(fitted.spec, fitted.prepared.data, fitted.state) < UNUSED
+    colour = np.where(np.abs(mean) > Z95 * sd, MAIN, np.where(idle[:, None], RULE, MUTED))
     if by == "input":
-        mean, sd = mean.T, sd.T
+        mean, sd, colour = mean.T, sd.T, colour.T
     else:
         labels = _unit_names(fitted.spec)
     groups, items = mean.shape
-    ax = axis(ax, 4.2, 0.9 + groups * max(0.17, min(0.045 * items, 0.6)))
+    ax = axis(ax, 4.2, weights_height(groups, items))
     place = np.arange(groups)[:, None] + 0.8 * ((np.arange(items) + 0.5) / items - 0.5)
     for g in range(0, groups, 2):
         ax.axhspan(g - 0.5, g + 0.5, color=RULE, alpha=0.3, lw=0)
     ax.axvline(0.0, color=MUTED, lw=0.7)
     thick = float(np.clip(40.0 / items, 1.2, 2.6))
-    intervals(ax, place.ravel(), mean.ravel(), sd.ravel(), thick / 2.6, thick)
+    intervals(ax, place.ravel(), mean.ravel(), sd.ravel(), colour.ravel(), thick / 2.6, thick)
     ax.set_ylim(-0.5, groups - 0.5)
     rows_on_y(ax, labels, range(groups))
     return finish(ax, f"Input weights by {by}{note}{phrase}", "weight, inputs standardised")
@@ -120,20 +124,22 @@ def scales(
         l0 = keep[free][0]
         middle, half = spec.scale_prior.mean[l0], Z95 * np.sqrt(spec.scale_prior.var[l0])
         ax.axvspan(middle - half, middle + half, color=RULE, alpha=0.4, lw=0, label="prior, 95 %")
-        intervals(ax, place[free], mean[keep][free], sd[keep][free])
+        intervals(ax, place[free], mean[keep][free], sd[keep][free], np.full(int(free.sum()), MAIN))
         ax.legend(frameon=False, fontsize="small", loc="best", handlelength=1.2)
     if (~free).any():
         ax.plot(mean[keep][~free], place[~free], "o", ms=4, mfc="none", mec=MAIN)
     ax.set_ylim(-0.6, len(keep) - 0.4)
     rows_on_y(ax, [labels[g] for g in keep], place)
+    ax.locator_params(axis="x", nbins=6)
     return finish(ax, f"Prior scales{note}{phrase}", "φ, log prior variance of the weights")
 
 
 def output_weights(model: Any, ax: Any = None, *, component: int | None = None, bias: bool = False) -> Any:
     """95 % intervals (the middle 50 % thick) of the output weights v_k *(paper, Figures 2d and 4c)*.
 
-    Their prior allows no negative values, so an interval that reaches zero means a unit that the data can
-    do without. Shows one component of a mixture.
+    Their prior allows no negative values, so an interval that reaches zero means a unit that the data may do
+    without; a unit whose input weights are all small can be idle with a larger one. Shows one component of
+    a mixture.
 
     Parameters
     ----------
@@ -162,6 +168,11 @@ def output_weights(model: Any, ax: Any = None, *, component: int | None = None, 
     ax.set_ylim(-0.6, count - 0.4)
     rows_on_y(ax, labels, range(count))
     return finish(ax, f"Output weights{phrase}", "weight of the unit, target standardised")
+
+
+def weights_height(groups: int, items: int) -> float:
+    """Inches of a figure of input weights with so many groups of so many intervals."""
+    return 0.8 + max(groups, 3) * max(0.17, min(0.045 * items, 0.6))
 
 
 def group_names(spec: ModelSpec, reading: Reading) -> list[str]:

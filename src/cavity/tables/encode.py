@@ -97,6 +97,11 @@ class TableEncoder:
         return [feature for column in self.columns for feature in column.features]
 
     @property
+    def origins(self) -> list[str]:
+        """For each of ``features``, the column of the raw table that it comes from."""
+        return [column.name for column in self.columns for _ in column.features]
+
+    @property
     def text_columns(self) -> list[str]:
         """Columns to read as they are written."""
         return [column.name for column in self.columns if column.kind == col.CATEGORY]

@@ -1,0 +1,150 @@
+"""``cavity evaluate``: cross-validation, with a Bayesian linear model beside it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import norm
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from cavity.cli.console import Console, number, table
+from cavity.cli.models import Training, build, scores
+from cavity.tables import TableError
+from cavity.types import FloatArray, IntArray
+
+LEVEL = 0.95
+SCORES = ("mlpd", "rmse", "r2", "coverage")
+HEADER = ["MLPD", "RMSE", "R²", "in 95 %"]
+
+
+class Held(NamedTuple):
+    """Predictions of held-out rows."""
+
+    mean: FloatArray
+    log_density: FloatArray
+    inside: FloatArray
+    converged: bool = True
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit every fold, score it, and print the scores beside those of the linear model."""
+    console = Console(arguments.quiet, arguments.json)
+    training = Training(arguments, console)
+    y, weight = training.y, training.weight
+    n, cv = len(y), arguments.cv
+    if n < 2 * cv:
+        raise TableError(
+            f"{n} rows are too few for {cv} folds: each should hold at least two, so ask for --cv {max(n // 2, 2)}."
+            if n >= 4
+            else f"{n} rows are too few to cross-validate."
+        )
+    folds = list(KFold(cv, shuffle=True, random_state=arguments.seed).split(y))
+    jobs = Parallel(n_jobs=arguments.jobs or 1, return_as="generator")
+    results: list[tuple[Held, Held]] = []
+    with console.progress("Cross-validation", cv) as progress:
+        for found in jobs(delayed(_fold)(arguments, training, *fold) for fold in folds):
+            results.append(found)
+            progress.at(len(results), f"fold {len(results)} of {cv}")
+        progress.finish(f"{cv} folds")
+    per_fold = []
+    for (_, test), both in zip(folds, results, strict=True):
+        w = None if weight is None else weight[test]
+        per_fold.append([scores(y[test], held.mean, held.log_density, held.inside, w) for held in both])
+    order = np.concatenate([test for _, test in folds])
+    w = None if weight is None else weight[order]
+    overall = [
+        scores(
+            y[order],
+            *(np.concatenate([getattr(both[m], field) for both in results]) for field in Held._fields[:3]),
+            w,
+        )
+        for m in range(2)
+    ]
+    gain, error = _gain(results, w)
+    unsettled = sum(not both[0].converged for both in results)
+    console.deliver(
+        {
+            "data": training.table.name,
+            "target": arguments.target,
+            "n_rows": n,
+            "folds": [
+                {"rows": len(test), "cavity": a, "linear": b}
+                for (_, test), (a, b) in zip(folds, per_fold, strict=True)
+            ],
+            "overall": {"cavity": overall[0], "linear": overall[1]},
+            "mlpd_gain": {"mean": gain, "standard_error": error},
+            "folds_not_converged": unsettled,
+            "notes": training.notes,
+        }
+    )
+    header = ["fold", "rows", *HEADER, "", *HEADER]
+    rows: list[list[Any]] = [
+        [str(i + 1), str(len(test)), *_cells(a), "", *_cells(b)]
+        for i, ((_, test), (a, b)) in enumerate(zip(folds, per_fold, strict=True))
+    ]
+    rows.append(["all", str(n), *_cells(overall[0]), "", *_cells(overall[1])])
+    lines = table(header, rows, right=range(1, len(header)))
+    cut = lines[0].index(HEADER[0], lines[0].index(HEADER[-1]))
+    title = "  cavity".ljust(lines[0].index(HEADER[0])) if False else ""
+    first = lines[0].index(HEADER[0])
+    title = " " * first + "cavity".ljust(cut - first) + "Bayesian linear model"
+    verdict = "better" if gain > 2.0 * error else "worse" if gain < -2.0 * error else "no clear difference"
+    console.show(
+        "",
+        title,
+        *lines,
+        "",
+        f"MLPD of cavity minus that of the linear model: {number(gain, 3)} ± {number(error, 2)} per row "
+        f"({verdict}; ± is one standard error).",
+    )
+    if unsettled:
+        console.note(f"{unsettled} of {cv} fits did not converge; --max-iter or --starts may help.")
+    return 0
+
+
+def _cells(found: dict[str, float]) -> list[str]:
+    return [number(found["mlpd"]), number(found["rmse"]), number(found["r2"], 3), f"{found['coverage']:.3f}"]
+
+
+def _fold(
+    arguments: argparse.Namespace, training: Training, train: IntArray, test: IntArray
+) -> tuple[Held, Held]:
+    """Fit on the training rows, with fill values of their own, and predict the others."""
+    encoder = training.encoder
+    rows = training.rows
+    if encoder.missing == "impute":
+        encoder = encoder.refilled(training.table.frame.iloc[rows[train]])
+    X = encoder.encode(training.table, rows, missing="impute").X
+    y = training.y
+    weight = None if training.weight is None else training.weight[train]
+    if np.ptp(y[train]) == 0.0:
+        raise TableError("The target is constant in the training rows of a fold: use fewer folds.")
+    model = build(arguments, encoder).fit(X.iloc[train], y[train], sample_weight=weight)
+    lower, upper = np.transpose(model.predict_interval(X.iloc[test], LEVEL))
+    network = Held(
+        model.predict(X.iloc[test]),
+        model.log_density(X.iloc[test], y[test]),
+        (y[test] >= lower) & (y[test] <= upper),
+        bool(model.converged_),
+    )
+    values = X.to_numpy()
+    linear = make_pipeline(StandardScaler(), BayesianRidge())
+    linear.fit(values[train], y[train], bayesianridge__sample_weight=weight)
+    mean, sd = linear.predict(values[test], return_std=True)
+    z = (y[test] - mean) / sd
+    return network, Held(mean, norm.logpdf(z) - np.log(sd), np.abs(z) <= norm.ppf(0.5 + LEVEL / 2.0))
+
+
+def _gain(results: list[tuple[Held, Held]], weight: FloatArray | None) -> tuple[float, float]:
+    """Mean difference of log densities and its standard error over rows."""
+    gain = np.concatenate([a.log_density - b.log_density for a, b in results])
+    w = np.ones(len(gain)) if weight is None else weight
+    mean = float(np.average(gain, weights=w))
+    spread = float(np.average((gain - mean) ** 2, weights=w))
+    return mean, (spread / max(float(w.sum()) - 1.0, 1.0)) ** 0.5

@@ -1,0 +1,42 @@
+"""``cavity fit``: a table in, a model file out."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from cavity.cli.console import Console
+from cavity.cli.models import Training, build, check_writable, described_fit, fit
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, save, and say what came out; 3 where the fit has not converged."""
+    console = Console(arguments.quiet, arguments.json)
+    check_writable(arguments.out)
+    training = Training(arguments, console)
+    started = time.perf_counter()
+    model = fit(build(arguments, training.encoder), training, console, "Fitting")
+    elapsed = time.perf_counter() - started
+    model.save(arguments.out, extra={"table": training.encoder.to_json()})
+    numbers, lines = described_fit(model, training.encoder)
+    console.deliver(
+        {
+            "model": arguments.out,
+            "data": training.table.name,
+            "target": arguments.target,
+            "n_rows": len(training.y),
+            "inputs": training.encoder.features,
+            "notes": training.notes,
+            "seconds": round(elapsed, 3),
+            **numbers,
+        }
+    )
+    console.show("", *lines, "")
+    console.say(
+        f"Saved to {arguments.out}. Next: cavity predict {arguments.out} NEW.csv --intervals, "
+        f"or cavity report {arguments.out}."
+    )
+    if not model.converged_:
+        console.say(f"cavity: {model.status_}")
+        return 3
+    return 0

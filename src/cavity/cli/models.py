@@ -1,0 +1,214 @@
+"""What several commands share: read a table by the options given, build, load and describe a model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cavity.cli.console import Console, Progress, number, table, wrapped
+from cavity.estimators import EPRegressor, load_model
+from cavity.plots.reading import read
+from cavity.report.facts import judge_left_out
+from cavity.report.words import worries
+from cavity.result.relevance import Relevance, input_blocks, relevance
+from cavity.tables import TableEncoder, TableError, read_table
+from cavity.tables.columns import targets, weights
+from cavity.types import FloatArray
+
+SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
+EXTRA_SWEEPS = 20  # at most so many before the last stage, after a MAP start
+
+
+class Training:
+    """A table read for fitting: inputs as a frame of numbers, target, weights, and how they came about."""
+
+    def __init__(self, arguments: argparse.Namespace, console: Console) -> None:
+        self.table = read_table(
+            arguments.data,
+            text_columns=arguments.categorical,
+            missing=arguments.missing,
+            encoding=arguments.encoding,
+        )
+        self.encoder, self.rows, notes = TableEncoder.fit(
+            self.table,
+            arguments.target,
+            weights=arguments.weights,
+            ignore=arguments.ignore,
+            categorical=arguments.categorical,
+            missing=arguments.missing_inputs or "refuse",
+        )
+        self.notes = [*self.table.notes, *notes]
+        # what is filled was said while learning; here only the numbers are wanted
+        policy = "impute" if self.encoder.missing == "impute" else "refuse"
+        self.X = self.encoder.encode(self.table, self.rows, missing=policy).X
+        frame, name = self.table.frame, self.table.name
+        self.y = targets(frame, arguments.target, name)[self.rows]
+        self.weight: FloatArray | None = None
+        if arguments.weights is not None:
+            self.weight = weights(frame, arguments.weights, name)[self.rows]
+        console.say(f"{name}: {len(self.y)} rows, {described(self.encoder)}, target {arguments.target!r}.")
+        console.note(*self.notes)
+
+
+def described(encoder: TableEncoder) -> str:
+    """Inputs in words: "12 inputs (9 numbers, 1 category with 3 levels)"."""
+    numbers = sum(c.kind == "number" for c in encoder.columns)
+    truths = sum(c.kind == "boolean" for c in encoder.columns)
+    categories = [len(c.levels) for c in encoder.columns if c.kind == "category"]
+    parts = [f"{numbers} number{'s' * (numbers != 1)}"] if numbers else []
+    if truths:
+        parts.append(f"{truths} true/false")
+    if categories:
+        parts.append(
+            f"1 category with {categories[0]} levels"
+            if len(categories) == 1
+            else f"{len(categories)} categories with {min(categories)} to {max(categories)} levels"
+        )
+    n = len(encoder.columns)
+    return f"{n} input{'s' * (n != 1)} ({', '.join(parts)})"
+
+
+def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> EPRegressor:
+    """An estimator with the settings that were given; the others keep their defaults.
+
+    With one scale per input, the levels of a column share theirs.
+    """
+    given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
+    if arguments.prior == "ard":
+        given["groups"] = np.array(encoder.origins)
+    return EPRegressor(random_state=arguments.seed, **{**given, **more})
+
+
+def load(path: str) -> tuple[Any, TableEncoder]:
+    """A saved model and its encoder; one saved from Python takes its inputs as columns of numbers."""
+    if not Path(path).is_file():
+        raise TableError(f"There is no model {path}: `cavity fit` makes one.")
+    model = load_model(path)
+    stored = (getattr(model, "extra_", None) or {}).get("table")
+    if stored is not None:
+        encoder = TableEncoder.from_json(stored)
+        if len(encoder.features) != model.n_features_in_:
+            raise TableError(f"The columns saved in {path} do not fit its network: fit it again.")
+        model.target_name_ = encoder.target
+        return model, encoder
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(model.n_features_in_)]
+    return model, TableEncoder.of_numbers(list(names))
+
+
+def check_writable(path: str) -> None:
+    """Refuse a path that cannot be written, before the work is done."""
+    folder = Path(path).parent
+    if Path(path).is_dir():
+        raise TableError(f"{path} is a folder: name a file to write.")
+    if not folder.is_dir():
+        raise TableError(f"There is no folder {folder} to write {Path(path).name} to.")
+    if not os.access(folder, os.W_OK) or (Path(path).exists() and not os.access(path, os.W_OK)):
+        raise TableError(f"{path} cannot be written: permission denied.")
+
+
+class Sweeps:
+    """Progress of a fit, start by start; called after each sweep with its record."""
+
+    def __init__(self, progress: Progress, n_starts: int, sweeps: int) -> None:
+        self.progress, self.n_starts, self.sweeps = progress, n_starts, sweeps
+        self.start, self.done, self.seen = 0, 0, [""]
+
+    def __call__(self, record: Any, state: Any = None) -> None:
+        """Move on by one sweep."""
+        if record.stage != self.seen[-1]:
+            if record.stage in self.seen:
+                self.start, self.done, self.seen = self.start + 1, 0, [""]
+            self.seen.append(record.stage)
+        self.done += 1
+        which = f"start {self.start + 1}/{self.n_starts}, " if self.n_starts > 1 else ""
+        detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.0e}"
+        done = self.start * self.sweeps + min(self.done, self.sweeps)
+        self.progress.at(done, detail)
+
+
+def fit(model: EPRegressor, training: Training, console: Console, what: str) -> EPRegressor:
+    """Fit with progress on standard error."""
+    sweeps = EXTRA_SWEEPS + model.max_iter
+    with console.progress(what, model.n_starts * sweeps) as progress:
+        model.set_params(verbose=Sweeps(progress, model.n_starts, sweeps))
+        model.fit(training.X, training.y, sample_weight=training.weight)
+        # a progress bar is nothing to keep in a file
+        model.set_params(verbose=0)
+        progress.finish("converged" if model.converged_ else "not converged")
+    model.target_name_ = training.encoder.target
+    return model
+
+
+def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
+    """The relevance table with one row per column of the raw table, largest effect first."""
+    names = encoder.features
+    return relevance(model.posterior_, input_blocks(names, encoder.origins)).sorted()
+
+
+def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], list[str]]:
+    """A fitted model in numbers for programs, and in lines for people."""
+    reading = read(model, encoder.features)
+    judged = judge_left_out(reading)
+    matters = relevance_by_column(model, encoder)
+    worth = worries(model, reading, judged, None, first_row=1)
+    numbers = {
+        "converged": bool(model.converged_),
+        "status": str(model.status_),
+        "n_iter": int(model.n_iter_),
+        "loo": float(model.loo_),
+        "loo_without_inputs": judged.baseline,
+        "loo_r2": judged.r2,
+        "loo_rmse": judged.rmse,
+        "loo_coverage_95": judged.coverage(),
+        "noise_sd": float(model.noise_sd_),
+        "log_evidence": float(model.log_evidence_),
+        "relevance": records(matters),
+        "worries": [{"level": worry.level, "text": worry.text} for worry in worth],
+    }
+    lines = [
+        "Rows predicted by the fit without them (leave-one-out)",
+        f"  R²                {number(judged.r2, 3)}",
+        f"  RMSE              {number(judged.rmse)}",
+        f"  in 95 % interval  {number(judged.coverage(), 3)}",
+        f"  log density       {number(judged.log_density.mean())} per row; ignoring the inputs {number(judged.baseline)}",
+        f"Noise sd {number(model.noise_sd_)}, log evidence {number(model.log_evidence_, 6)}",
+        "",
+        *shown_relevance(matters),
+        "",
+        "Worth knowing",
+        *(f"  {line}" for worry in worth for line in wrapped(worry.text)),
+    ]
+    return numbers, lines
+
+
+def records(matters: Relevance) -> list[dict[str, Any]]:
+    """Rows of a relevance table by column name."""
+    columns = matters.to_dict()
+    return [{key: values[i] for key, values in columns.items()} for i in range(len(matters))]
+
+
+def shown_relevance(matters: Relevance, most: int = 20) -> list[str]:
+    """Lines of a relevance table, largest effects first."""
+    header = ["input", "effect", "95 % interval", "P(relevant)"]
+    rows = [
+        [
+            matters.name[i],
+            matters.effect[i],
+            f"{number(matters.effect_lower[i], 3)} to {number(matters.effect_upper[i], 3)}",
+            f"{matters.probability[i]:.2f}",
+        ]
+        for i in range(min(len(matters), most))
+    ]
+    more = [f"  … and {len(matters) - most} more"] if len(matters) > most else []
+    return [
+        "What matters (effect: rms change of the prediction when the input rests at its mean;",
+        f"relevant: more than {matters.threshold:g} sd of the target)",
+        *table(header, rows),
+        *more,
+    ]

@@ -1,0 +1,125 @@
+"""``cavity predict``: a model and a raw table in, predictions out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from cavity.cli.console import Console, number, plain
+from cavity.cli.models import check_writable, load, scores
+from cavity.tables import Table, TableEncoder, TableError, read_table
+from cavity.tables.columns import targets
+from cavity.tables.read import pandas
+from cavity.types import FloatArray, IntArray
+
+OWN_COLUMNS = ("row", "prediction", "sd", "lower", "upper")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict the rows of a table."""
+    console = Console(arguments.quiet, arguments.json)
+    if arguments.out:
+        check_writable(arguments.out)
+        _check_ending(arguments.out)
+    model, encoder = load(arguments.model)
+    table = read_table(
+        arguments.data,
+        text_columns=encoder.text_columns,
+        missing=arguments.missing,
+        encoding=arguments.encoding,
+    )
+    if not len(table.frame):
+        raise TableError(f"{table.name} has no rows to predict.")
+    encoded = encoder.encode(table, unseen=arguments.unseen, missing=arguments.missing_inputs)
+    console.note(*table.notes, *encoded.notes)
+    if not len(encoded.rows):
+        raise TableError(f"{table.name} has no complete rows to predict: --impute fills what is missing.")
+    mean, sd = model.predict(encoded.X, return_std=True)
+    columns: dict[str, Any] = {"row": encoded.rows + 1, "prediction": mean, "sd": sd}
+    if arguments.intervals is not None:
+        columns["lower"], columns["upper"] = np.transpose(
+            model.predict_interval(encoded.X, arguments.intervals)
+        )
+    result = pandas().DataFrame(columns)
+    if arguments.keep:
+        result = _beside(table, encoded.rows, result)
+    _compare(console, model, encoder, table, encoded.X, encoded.rows, mean)
+    head = {
+        "model": arguments.model,
+        "data": table.name,
+        "target": encoder.target,
+        "level": arguments.intervals,
+    }
+    if arguments.out:
+        _write(result, arguments.out, head)
+        console.say(f"{len(result)} predictions written to {arguments.out}.")
+    if arguments.json:
+        console.deliver({**head, "predictions": _records(result)})
+    elif not arguments.out:
+        result.to_csv(sys.stdout, index=False)
+    return 0
+
+
+def _beside(table: Table, rows: IntArray, result: Any) -> Any:
+    """The columns of the raw table, then the predictions."""
+    raw = table.frame.iloc[rows].reset_index(drop=True)
+    taken = [name for name in raw.columns if name in OWN_COLUMNS]
+    if taken:
+        raw = raw.rename(columns={name: f"{name} (data)" for name in taken})
+    return pandas().concat([raw, result], axis=1)
+
+
+def _compare(
+    console: Console,
+    model: Any,
+    encoder: TableEncoder,
+    table: Table,
+    X: Any,
+    rows: IntArray,
+    mean: FloatArray,
+) -> None:
+    """Where the table holds the target too, say how the predictions did."""
+    if console.quiet or encoder.target is None or encoder.target not in table.frame.columns:
+        return
+    try:
+        y = targets(table.frame, encoder.target, table.name)[rows]
+    except TableError:
+        return
+    known = ~np.isnan(y)
+    if known.sum() < 2:
+        return
+    X, y = X[known], y[known]
+    lower, upper = np.transpose(model.predict_interval(X, 0.95))
+    found = scores(y, mean[known], model.log_density(X, y), (y >= lower) & (y <= upper))
+    console.note(
+        f"the table holds {encoder.target!r} too; on its {len(y)} rows: RMSE {number(found['rmse'])}, R² "
+        f"{number(found['r2'], 3)}, mean log density {number(found['mlpd'])}, "
+        f"{100.0 * found['coverage']:.0f} % within their 95 % interval."
+    )
+
+
+def _check_ending(path: str) -> None:
+    if not path.endswith((".json", ".parquet", ".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".tsv")):
+        raise TableError(f"{path} should end in .csv, .csv.gz, .tsv, .parquet or .json: its ending says how.")
+
+
+def _write(result: Any, path: str, head: dict[str, Any]) -> None:
+    if path.endswith(".json"):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(plain({**head, "predictions": _records(result)}), file, indent=2, ensure_ascii=False)
+    elif path.endswith(".parquet"):
+        try:
+            result.to_parquet(path, index=False)
+        except ImportError:
+            raise TableError('Writing Parquet needs pyarrow: pip install "cavity[parquet]".') from None
+    else:
+        result.to_csv(path, index=False, sep="\t" if path.endswith(".tsv") else ",")
+
+
+def _records(result: Any) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = json.loads(result.to_json(orient="records", double_precision=15))
+    return out

@@ -1,0 +1,39 @@
+"""``cavity report``: a page about a model."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from cavity.cli.console import Console
+from cavity.cli.models import check_writable, load
+from cavity.report import write_report
+from cavity.tables import TableError, read_table
+from cavity.tables.columns import targets
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page, with a score on another table if one is given."""
+    console = Console(arguments.quiet)
+    check_writable(arguments.out)
+    model, encoder = load(arguments.model)
+    X = y = None
+    if arguments.data:
+        table = read_table(
+            arguments.data,
+            text_columns=encoder.text_columns,
+            missing=arguments.missing,
+            encoding=arguments.encoding,
+        )
+        if encoder.target is None:
+            raise TableError(f"{arguments.model} was fitted from Python and does not know its target column.")
+        if encoder.target not in table.frame.columns:
+            raise TableError(f"{table.name} has no target column {encoder.target!r} to score the model on.")
+        rows = np.flatnonzero(~np.isnan(targets(table.frame, encoder.target, table.name)))
+        encoded = encoder.encode(table, rows)
+        console.note(*table.notes, *encoded.notes)
+        X, y = encoded.X, targets(table.frame, encoder.target, table.name)[encoded.rows]
+    write_report(model, arguments.out, X=X, y=y, title=arguments.title)
+    console.say(f"Written to {arguments.out}; open it in a browser.")
+    return 0

@@ -1,0 +1,239 @@
+"""Regression with Gaussian noise."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.estimators.base import EPEstimator, _pair, with_callbacks
+from cavity.estimators.inputs import row_vector
+from cavity.model.data import Prepared
+from cavity.model.spec import Noise
+from cavity.result.draws import draw, functions, share_draws
+from cavity.result.posterior import Predictive
+from cavity.types import FloatArray
+
+
+class EPRegressor(RegressorMixin, EPEstimator):
+    """Bayesian two-layer network with a sparsity-promoting prior, fitted by expectation propagation.
+
+    X and y are standardised inside and predictions come back in the units of y; nothing has to be scaled
+    or tuned first. Rows may be given in any order, and a row of weight w is the same as w copies of it.
+
+    Parameters
+    ----------
+    n_hidden : "auto" or int
+        Number of hidden units K. "auto" is n^0.4 of the distinct rows, between 5 and 30; units that are not
+        needed stay small.
+    activation : {"erf", "linear"}, Activation, or one per unit
+    prior : {"laplace", "ard", "gaussian"} or WeightPrior
+        Family of the input weights. "laplace": one scale for all, many weights shrink to almost nothing;
+        "ard": Gaussian with one scale per input, so an input is switched off as a whole; "gaussian": one
+        scale for all, none singled out.
+    groups : None, {"common", "input", "unit"} or array
+        Which weights share a scale, instead of what ``prior`` says: d labels (blocks of inputs, say the
+        columns of a one-hot code) or an array of K × d labels.
+    prior_scale : None, (mean, variance) or float
+        Hyperprior of the log prior variance of the weights, for standardised inputs; a number holds the
+        prior standard deviation there instead of inferring it.
+    noise : None, (mean, variance) or float
+        Prior of the log noise variance for a standardised target; a number holds the noise standard
+        deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
+    form : {"auto", "full", "dual", "diagonal"}
+        How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
+    n_starts : int
+        Starts from different points, stacked by their leave-one-out densities.
+    fraction : float
+        Power of the likelihood sites, in (0, 1].
+    damping : "auto" or float
+        Share of a proposed site that is taken, in (0, 1].
+    block_size : "auto", int or None
+        Rows between two updates of the weights: 1 is sequential, None all rows at once.
+    max_iter, tol : int, float
+        Most sweeps of the last stage, and the moment mismatch (in marginal sds) that ends it.
+    warm_start : bool
+        Go on from the last fit where the model is the same; rows that are new start afresh.
+    time_limit : float, optional
+        Seconds; the state reached by then is kept.
+    n_jobs : int, optional
+        Processes over starts, or threads over rows with one start; -1 for all cores.
+    random_state : int, RandomState or None
+        Of the starts. With the default, the same data always give the same fit.
+    verbose : int or callable
+        0 is silent; 1 shows a line that moves; 2 a line per sweep; a function is called as
+        verbose(record, state) after each sweep and stops the fit by returning True.
+
+    Attributes
+    ----------
+    loo_, loo_i_ : float, (n,) array
+        Leave-one-out log predictive density: mean over the rows (weighted), and of each row of X. Of a row
+        of weight w one copy is left out. Rows of weight zero took no part in the fit, so theirs is the
+        predictive density.
+    log_evidence_ : float
+    relevance_ : Relevance
+        One row per input: prior scale, size of the effect, probability of being relevant.
+    noise_sd_ : float
+        Posterior mean of the noise standard deviation, in the units of y.
+    input_weights_, output_weights_ : WeightSummary
+        Means and standard deviations, for standardised data.
+    n_iter_, converged_, status_, history_
+        Sweeps, whether the tolerance was reached, a sentence on how it ended, one record per sweep. A
+        `ConvergenceWarning` is given only where a moment is off by more than half a standard deviation.
+    posterior_ : MixturePosterior
+        Everything else one may ask.
+    notes_ : tuple of str
+        What was found in the data.
+    n_features_in_, feature_names_in_ : int, array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cavity import EPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = np.tanh(2.0 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    >>> model = EPRegressor(n_hidden=3).fit(X, y)
+    >>> mean, sd = model.predict(X[:2], return_std=True)
+    """
+
+    def __init__(
+        self,
+        n_hidden: Any = "auto",
+        *,
+        activation: Any = "erf",
+        prior: Any = "laplace",
+        groups: Any = None,
+        prior_scale: Any = None,
+        noise: Any = None,
+        form: str = "auto",
+        n_starts: int = 1,
+        fraction: float = 0.95,
+        damping: Any = "auto",
+        block_size: Any = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: Any = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.activation = activation
+        self.prior = prior
+        self.groups = groups
+        self.prior_scale = prior_scale
+        self.noise = noise
+        self.form = form
+        self.n_starts = n_starts
+        self.fraction = fraction
+        self.damping = damping
+        self.block_size = block_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _noise(self, prepared: Prepared) -> Noise:
+        if self.noise is None:
+            return Noise()
+        if isinstance(self.noise, Real):
+            held = float(self.noise)
+            if not (np.isfinite(held) and held >= 0.0):
+                raise ValueError(f"noise must be a standard deviation >= 0, got {self.noise!r}.")
+            sd = held / prepared.scaling.y_scale
+            return Noise(2.0 * float(np.log(sd)) if sd > 0.0 else -np.inf, 0.0)
+        return Noise(*_pair(self.noise, "noise"))
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, noise_var: Any = None) -> Self:
+        """Fit the network.
+
+        Parameters
+        ----------
+        X : array or data frame, (n, d)
+            Numbers only, none missing.
+        y : array, (n,)
+        sample_weight : array, (n,), optional
+            Copies that a row stands for; 0 leaves it out.
+        noise_var : array, (n,), optional
+            Known noise variance of each row, in squared units of y, on top of the inferred noise.
+        """
+        return self._fit(X, y, sample_weight, noise_var)
+
+    def predict(
+        self, X: Any, return_std: bool = False, noise_var: Any = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Mean of y at new rows, and its standard deviation (noise included) if asked for."""
+        parts = self.predict_components(X, noise_var)
+        return (parts.mean, np.sqrt(parts.var)) if return_std else parts.mean
+
+    def predict_components(self, X: Any, noise_var: Any = None) -> Predictive:
+        """Mean and variance of y, and the variance in two parts.
+
+        ``epistemic_var`` is what more data would reduce (the weights are not known, and stacked fits
+        differ), ``aleatoric_var`` the noise.
+        """
+        X = self._table(X)
+        return self.posterior_.predict(X, row_vector(noise_var, len(X), "noise_var"))
+
+    def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95), noise_var: Any = None) -> FloatArray:
+        """Quantiles of y: one column per level, (n, len(q)); (n,) for a single number q."""
+        X = self._table(X)
+        levels = np.asarray(q, dtype=float)
+        if levels.ndim > 1 or not np.all((levels > 0.0) & (levels < 1.0)):
+            raise ValueError(f"q must hold levels strictly between 0 and 1, got {q!r}.")
+        out = self.posterior_.quantiles(X, levels, row_vector(noise_var, len(X), "noise_var"))
+        return out[:, 0] if levels.ndim == 0 else out
+
+    def predict_interval(self, X: Any, level: float = 0.95, noise_var: Any = None) -> FloatArray:
+        """Central interval of y that holds it with probability ``level``: columns lower and upper."""
+        check_is_fitted(self)
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}.")
+        return self.predict_quantiles(X, (0.5 - 0.5 * level, 0.5 + 0.5 * level), noise_var)
+
+    def log_density(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
+        """log p(y | x) of each row, in the units of y."""
+        X = self._table(X)
+        return self.posterior_.log_density(X, y, row_vector(noise_var, len(X), "noise_var"))
+
+    def predict_density(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
+        """p(y | x) of each row, in the units of y."""
+        return np.exp(self.log_density(X, y, noise_var))
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, noise_var: Any = None
+    ) -> FloatArray:
+        """Draws of y, (n, n_samples): each column is one network drawn from the posterior, plus noise."""
+        X = self._table(X)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}.")
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        posterior = self.posterior_
+        scaling = posterior.main.prepared.scaling
+        known = row_vector(noise_var, len(X), "noise_var")
+        known = np.zeros(len(X)) if known is None else known
+        component_of = share_draws(posterior.weights, int(n_samples), rng)
+        out = np.empty((len(X), int(n_samples)))
+        for m, component in enumerate(posterior.components):
+            mine = np.flatnonzero(component_of == m)
+            draws = draw(component, len(mine), rng)
+            f = scaling.y_mean + scaling.y_scale * functions(component.spec, draws, scaling.inputs(X))
+            var = scaling.y_scale**2 * np.exp(draws.log_noise_var)[:, None] + known
+            out[:, mine] = (f + np.sqrt(var) * rng.standard_normal(f.shape)).T
+        return out
+
+    @property
+    def noise_sd_(self) -> float:
+        """Posterior mean of the noise standard deviation, in the units of y."""
+        check_is_fitted(self)
+        return self.posterior_.noise_sd

@@ -1,0 +1,96 @@
+"""One page about a fitted model: a summary in plain words, the figures, the details; nothing remote."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from cavity.plots.reading import read
+from cavity.report.details import details
+from cavity.report.facts import judge_given, judge_left_out
+from cavity.report.figures import figures
+from cavity.report.words import summary
+
+__all__ = ["render_report", "write_report"]
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    title: str | None = None,
+    *,
+    first_row: int = 0,
+) -> Path:
+    """Write a self-contained HTML page about a fitted model.
+
+    The page says in plain words how well the model predicts (leave-one-out), how sure it is, what matters
+    and what to worry about, then shows the figures of `cavity.plots` and the details of the fit. It holds
+    everything it shows, asks for nothing from any network and runs no script; names of columns and other
+    texts are escaped.
+
+    Parameters
+    ----------
+    model : estimator, MixturePosterior or FittedPosterior
+        A fitted model.
+    path : path
+        The HTML file to write. An older file is replaced only when the new page is complete.
+    X, y : arrays, optional
+        Rows that the model was not fitted on. The summary then says how it does on them.
+    title : str, optional
+        Heading of the page.
+    first_row : int
+        The number of the first row where rows are named: 0 as in Python, 1 as in a table.
+
+    Returns
+    -------
+    Path
+        The path that was written.
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib or jinja2, with the line that installs them.
+    """
+    page = render_report(model, X, y, title, first_row=first_row)
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+def render_report(
+    model: Any, X: Any = None, y: Any = None, title: str | None = None, *, first_row: int = 0
+) -> str:
+    """The page of `write_report` as text."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError('Reports need jinja2 and matplotlib: pip install "cavity[report]"') from error
+    if (X is None) != (y is None):
+        raise ValueError("Rows to judge the model on need both X and y.")
+    reading = read(model)
+    judged = judge_left_out(reading)
+    given = None if X is None else judge_given(reading, X, y)
+    words = summary(model, reading, judged, given, first_row)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = resources.files("cavity.report").joinpath("page.html").read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        title=title if title is not None else f"What the model makes of {reading.target}",
+        words=words,
+        sections=figures(model, reading, first_row),
+        details=details(model, reading),
+    )

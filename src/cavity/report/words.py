@@ -1,0 +1,327 @@
+"""The summary in plain words: how well, how sure, what matters, what to worry about."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.ep.prune import UNUSED, unit_effects
+from cavity.ep.solve import Status
+from cavity.plots.ranking import relevance_table
+from cavity.plots.reading import Reading
+from cavity.report.facts import SURPRISE, Judgement
+from cavity.result.relevance import Relevance
+from cavity.types import IntArray
+
+LISTED = 10
+PROBLEM, CAUTION, NOTE = "problem", "caution", "note"
+
+
+class Tile(NamedTuple):
+    """A number worth a large font, and what it is."""
+
+    value: str
+    label: str
+
+
+class Worry(NamedTuple):
+    """A sentence and how serious it is."""
+
+    level: str
+    text: str
+
+
+class Summary(NamedTuple):
+    """Everything the top of the page says."""
+
+    lead: str
+    tiles: list[Tile]
+    well: list[str]
+    given: list[str]
+    sure: list[str]
+    matters: list[str]
+    relevance: Relevance
+    relevance_left_off: int
+    worries: list[Worry]
+
+
+def summary(
+    model: Any, reading: Reading, judged: Judgement, given: Judgement | None, first_row: int = 0
+) -> Summary:
+    """Put the facts into sentences."""
+    table = relevance_table(model).sorted()
+    main, _ = reading.component()
+    n, units = len(judged.rows), main.spec.n_hidden
+    fits = len(reading.posterior.components)
+    lead = (
+        f"{count(n, 'row')}, {count(reading.n_inputs, 'input')}, {count(units, 'hidden unit')}"
+        + (f", {fits} fits stacked" if fits > 1 else "")
+        + ". "
+        + (
+            "Converged."
+            if all(c.solution.converged for c in reading.posterior.components)
+            else "Not converged."
+        )
+    )
+    tiles = [
+        Tile(figure(judged.r2, 2), "R², leave-one-out"),
+        Tile(figure(judged.rmse), "typical error, leave-one-out"),
+        Tile(percent(judged.coverage()), "of rows within their 95 % interval"),
+        Tile(figure(main_noise(reading)), "noise sd"),
+    ]
+    return Summary(
+        lead,
+        tiles,
+        how_well(reading, judged),
+        [] if given is None else on_given_rows(given),
+        how_sure(reading, judged),
+        what_matters(table),
+        _top(table),
+        max(len(table) - 2 * LISTED, 0),
+        worries(model, reading, judged, given, first_row),
+    )
+
+
+def how_well(reading: Reading, judged: Judgement) -> list[str]:
+    """Errors and coverage of leave-one-out predictions."""
+    n, spread = len(judged.rows), float(np.std(judged.observed))
+    share = (
+        f"explains {percent(judged.r2)} of the variance"
+        if judged.r2 > 0.0
+        else "explains none of the variance"
+    )
+    first = (
+        f"Each of the {n} rows was predicted by the fit without it. So judged, the model {share} of "
+        f"{reading.target} (R² {figure(judged.r2, 2)}): it is off by {figure(judged.rmse)} (root mean "
+        f"square), where {reading.target} itself varies with an sd of {figure(spread)}."
+    )
+    error = float(np.std(judged.log_density) / np.sqrt(n))
+    density = (
+        f"The leave-one-out log density is {figure(judged.log_density.mean())} per row "
+        f"(± {figure(error, 2)}, one standard error)"
+    )
+    if np.isfinite(judged.baseline):
+        density += f"; a normal distribution that ignores the inputs gets {figure(judged.baseline)}"
+    return [first, f"{_coverage(judged)} {density}."]
+
+
+def on_given_rows(given: Judgement) -> list[str]:
+    """Errors and coverage on rows the caller brought."""
+    n = len(given.rows)
+    return [
+        f"On the {count(n, 'row')} given besides, R² is {figure(given.r2, 2)}, the root mean squared error "
+        f"{figure(given.rmse)}, the log density {figure(given.log_density.mean())} per row. "
+        + _coverage(given)
+    ]
+
+
+def how_sure(reading: Reading, judged: Judgement) -> list[str]:
+    """Epistemic against aleatoric variance."""
+    share = judged.epistemic_share
+    advice = (
+        "More rows of the same kind would narrow the predictions."
+        if share > 0.3
+        else "More rows of the same kind would narrow the predictions only a little; better inputs might."
+    )
+    spread = "" if len(reading.posterior.components) == 1 else ", the disagreement between the fits included"
+    return [
+        f"A prediction comes with an sd of about {figure(judged.predictive_sd)}. Of its variance "
+        f"{percent(1.0 - share)} is noise around the function (aleatoric) and {percent(share)} is not "
+        f"knowing the function (epistemic{spread}). {advice}"
+    ]
+
+
+def what_matters(table: Relevance) -> list[str]:
+    """Names of the inputs that matter, and of those that do not seem to."""
+    chance = table.probability
+    sure = [table.name[i] for i in np.flatnonzero(chance >= 0.95)]
+    open_ = [table.name[i] for i in np.flatnonzero((chance > 0.05) & (chance < 0.95))]
+    none = [table.name[i] for i in np.flatnonzero(chance <= 0.05)]
+    out = []
+    if sure:
+        out.append(f"Surely relevant: {listing(sure)}.")
+    if open_:
+        out.append(f"Perhaps relevant: {listing(open_)}.")
+    if none:
+        out.append(f"No sign of relevance: {listing(none)}.")
+    out.append(
+        "An effect is the root mean square change of the function when the input is put at its mean. It is "
+        f"called relevant if it exceeds {table.threshold:g} sds of the target, so that the input explains "
+        f"more than {100.0 * table.threshold**2:.2g} % of the variance. Inputs that carry the same information "
+        "can stand in for each other: one may look irrelevant because another says the same."
+    )
+    return out
+
+
+def worries(
+    model: Any, reading: Reading, judged: Judgement, given: Judgement | None, first_row: int = 0
+) -> list[Worry]:
+    """What may be wrong with the fit, the worst first."""
+    out = [
+        *_unsettled(reading),
+        *_useless(judged),
+        *_improper(reading, first_row),
+        *_miscalibrated(judged, ""),
+        *([] if given is None else _miscalibrated(given, " on the given rows")),
+        *_outliers(judged, first_row),
+        *_units(model, reading),
+        *(Worry(NOTE, note) for note in reading.prepared.notes),
+    ]
+    if len(reading.posterior.components) > 1:
+        out.append(
+            Worry(
+                NOTE,
+                "The weights of the stacked fits were chosen by leave-one-out, so its score is a little "
+                "optimistic; a test set or cross-validation is not.",
+            )
+        )
+    return sorted(out, key=lambda worry: (PROBLEM, CAUTION, NOTE).index(worry.level))
+
+
+def _unsettled(reading: Reading) -> list[Worry]:
+    out = []
+    fits = reading.posterior.components
+    for m, fit in enumerate(fits):
+        if fit.solution.status is not Status.CONVERGED:
+            which = "" if len(fits) == 1 else f"Fit {m + 1} of {len(fits)}: "
+            out.append(
+                Worry(
+                    PROBLEM if fit.solution.mismatch > 0.1 else CAUTION,
+                    f"{which}{fit.solution.status.value} Largest disagreement of a moment with its "
+                    f"marginal, in sds: {fit.solution.mismatch:.1e}.",
+                )
+            )
+    return out
+
+
+def _useless(judged: Judgement) -> list[Worry]:
+    if judged.r2 <= 0.0 or judged.log_density.mean() < judged.baseline:
+        text = (
+            "Leave-one-out predictions are no better than the mean and sd of the target: the inputs may "
+            "not help."
+        )
+        return [Worry(PROBLEM, text)]
+    return []
+
+
+def _improper(reading: Reading, first_row: int) -> list[Worry]:
+    improper = np.any([c.loo.improper for c in reading.posterior.components], axis=0)[reading.engine_rows]
+    if not improper.any():
+        return []
+    return [
+        Worry(
+            CAUTION,
+            f"Leave-one-out is optimistic for {count(int(improper.sum()), 'row')}, whose influence could be "
+            f"removed only in part: {_row_list(reading.rows[improper], first_row)}.",
+        )
+    ]
+
+
+def _miscalibrated(judged: Judgement, where: str) -> list[Worry]:
+    off = judged.coverage_is_off()
+    if off:
+        kind = "too wide" if off > 0 else "too narrow"
+        text = f"The 95 % intervals are {kind}{where}: they hold {percent(judged.coverage())} of the rows."
+        return [Worry(CAUTION, text)]
+    if not judged.calibrated:
+        text = (
+            f"Predicted and observed distributions differ{where} by more than chance, although the 95 % "
+            "intervals hold about the right share of the rows; see the figure on calibration."
+        )
+        return [Worry(CAUTION, text)]
+    return []
+
+
+def _outliers(judged: Judgement, first_row: int) -> list[Worry]:
+    found = judged.outliers
+    if not len(found):
+        return []
+    return [
+        Worry(
+            CAUTION,
+            f"{count(len(found), 'row')} too far from the leave-one-out prediction for chance (well "
+            f"calibrated predictions give {SURPRISE:g} such rows in a table of this length): "
+            f"{_row_list(judged.rows[found], first_row)}. Look for errors in them.",
+        )
+    ]
+
+
+def _units(model: Any, reading: Reading) -> list[Worry]:
+    main, phrase = reading.component()
+    asked = getattr(model, "n_hidden", None)
+    units = main.spec.n_hidden
+    idle = int(np.sum(unit_effects(main.spec, main.prepared.data, main.state) < UNUSED))
+    out = []
+    if isinstance(asked, int) and asked > units:
+        out.append(
+            Worry(NOTE, f"{count(asked - units, 'hidden unit')} of {asked} pruned: the data do not use more.")
+        )
+    if idle:
+        out.append(
+            Worry(
+                NOTE,
+                f"{count(idle, 'hidden unit')} of {units} idle{phrase}: fewer would do. This is harmless, "
+                "and how the network finds its size.",
+            )
+        )
+    elif units > 1 and len(out) == 0:
+        out.append(
+            Worry(NOTE, f"All {units} hidden units are in use{phrase}: a larger n_hidden may predict better.")
+        )
+    return out
+
+
+def _coverage(judged: Judgement) -> str:
+    n, inside = len(judged.rows), judged.coverage()
+    verdict = {0: "about as many as should be", 1: "more than should be", -1: "fewer than should be"}
+    return (
+        f"{percent(inside)} of the {n} rows fall within their 95 % interval, "
+        f"{verdict[judged.coverage_is_off()]}, and {percent(judged.coverage(0.5))} within their 50 % "
+        "interval."
+    )
+
+
+def _row_list(rows: IntArray, first_row: int) -> str:
+    shown = ", ".join(str(int(row) + first_row) for row in rows[:LISTED])
+    more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
+    return f"{shown}{more} (counted from {first_row})"
+
+
+def _top(table: Relevance) -> Relevance:
+    """The first rows of a table."""
+    keep = {k: v[: 2 * LISTED] for k, v in table.to_dict().items()}
+    return Relevance(**keep, threshold=table.threshold)
+
+
+def main_noise(reading: Reading) -> float:
+    """Estimated noise sd in the units of y."""
+    return float(reading.posterior.noise_sd)
+
+
+def listing(names: list[str]) -> str:
+    """a, b and c; long lists are cut."""
+    if len(names) > LISTED:
+        return f"{', '.join(names[:LISTED])} and {len(names) - LISTED} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def count(n: int, noun: str) -> str:
+    """1 row, 2 rows."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def percent(share: float) -> str:
+    """A share in whole per cent, with tenths near the ends."""
+    value = 100.0 * share
+    return f"{value:.0f} %" if 10.0 <= value <= 90.0 or value in (0.0, 100.0) else f"{value:.1f} %"
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits and a true minus sign."""
+    if not np.isfinite(value):
+        return "unknown"
+    rounded = f"{value:.{digits}g}"
+    if "e" not in rounded and "." not in rounded and len(rounded.lstrip("-0")) < digits and value:
+        rounded = f"{value:.{digits - len(rounded.lstrip('-'))}f}"
+    return rounded.replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,256 @@
+r"""Which inputs matter: prior scales, sizes of effects, and the probability that an effect is not small.
+
+The effect of an input (or a block of inputs) is the root mean square, over the training rows, of the change
+of f when the input is put at its mean,
+
+.. math:: e_j = \Big(\tfrac1n\sum_i \big(f(x_i) - f(x_i^{(j)})\big)^2\Big)^{1/2},\qquad
+          x^{(j)}_{ij} = \bar x_j ,
+
+in the units of y. ``effect`` is that of the posterior mean of f, in closed form. Its interval, and the
+probability of being relevant, P(e_j > threshold · sd(y)), come from seeded draws of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from cavity.ep.state import WeightPosterior
+from cavity.result.draws import draw, is_diagonal, unit_outputs
+from cavity.result.mixture import MixturePosterior
+from cavity.result.posterior import FittedPosterior
+from cavity.types import FloatArray, Gaussian, IntArray
+
+THRESHOLD = 0.1  # of sd(y): an input that passes it explains more than 1 % of the variance of y
+EFFECT_ROWS = 2000  # at most so many rows, evenly spaced, make the mean effect
+DRAWS = 200
+DRAW_ROWS = 200
+DRAW_WORK = 2e8  # activations evaluated for the draws, about two seconds
+LEVELS = (0.025, 0.975)
+
+Block = tuple[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """A table with one row per input, or per block of inputs.
+
+    Attributes
+    ----------
+    name : names of the inputs or blocks.
+    scale_mean, scale_sd, scale_lower, scale_upper : E, sd and 95 % interval of the log prior variance φ of
+        the weights, for standardised inputs. Inputs that share a scale share these numbers; where the units
+        have scales of their own, all units count alike.
+    effect, effect_lower, effect_upper : size of the effect in the units of y: root mean square over the rows
+        of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval.
+    probability : posterior probability that the effect exceeds ``threshold`` · sd(y).
+    threshold : that threshold; 0.1, or 1 % of the variance of y, unless another was asked for.
+    """
+
+    name: tuple[str, ...]
+    scale_mean: FloatArray
+    scale_sd: FloatArray
+    scale_lower: FloatArray
+    scale_upper: FloatArray
+    effect: FloatArray
+    effect_lower: FloatArray
+    effect_upper: FloatArray
+    probability: FloatArray
+    threshold: float = THRESHOLD
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def sorted(self) -> Relevance:
+        """The same table, largest effect first."""
+        order = np.argsort(-self.effect, kind="stable")
+        columns: dict[str, Any] = {k: v[order] for k, v in self.to_dict().items() if k != "name"}
+        return Relevance(tuple(self.name[i] for i in order), **columns, threshold=self.threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Columns by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "threshold"}
+
+    def to_pandas(self) -> Any:
+        """A data frame, one row per input in the order of the inputs; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError('to_pandas() needs pandas: pip install "pandas>=2.2"') from None
+        return pd.DataFrame(self.to_dict())
+
+    def __repr__(self) -> str:
+        width = max([5, *(len(n) for n in self.name)])
+        title = f"{'input':>{width}}  {'P(relevant)':>11}  {'effect':>9}  {'95 % interval':>21}"
+        lines = [f"{title}  {'log prior variance':>18}"]
+        for i, name in enumerate(self.name):
+            interval = f"{self.effect_lower[i]:.4g} … {self.effect_upper[i]:.4g}"
+            lines.append(
+                f"{name:>{width}}  {self.probability[i]:11.2f}  {self.effect[i]:9.4g}  {interval:>21}"
+                f"  {f'{self.scale_mean[i]:.2f} ± {self.scale_sd[i]:.2f}':>18}"
+            )
+        lines.append(
+            "effect: rms change of f, in units of y, when the input is put at its mean; "
+            f"relevant: effect > {self.threshold:g} sd(y)."
+        )
+        return "\n".join(lines)
+
+
+def input_blocks(names: Sequence[str], groups: Any = None) -> list[Block]:
+    """Rows of the table: one block per label where ``groups`` labels the inputs, else one per input."""
+    labels = None if groups is None or isinstance(groups, str) else np.asarray(groups)
+    if labels is None or labels.shape != (len(names),):
+        return [(str(name), [j]) for j, name in enumerate(names)]
+    blocks: list[Block] = []
+    for label in dict.fromkeys(labels.tolist()):
+        columns = np.flatnonzero(labels == label).tolist()
+        if isinstance(label, str):
+            name = label
+        else:
+            name = str(names[columns[0]]) if len(columns) == 1 else f"group {label}"
+        blocks.append((name, columns))
+    return blocks
+
+
+def relevance(
+    posterior: MixturePosterior, blocks: Sequence[Block], threshold: float = THRESHOLD, seed: int = 0
+) -> Relevance:
+    """The table of a fitted mixture; ``blocks`` as from `input_blocks`."""
+    if not threshold >= 0.0:
+        raise ValueError(f"threshold must not be negative, got {threshold}.")
+    prepared = posterior.components[0].prepared
+    y_scale = prepared.scaling.y_scale
+    columns = [np.asarray(c, dtype=np.int64) for _, c in blocks]
+    scale = _scales(posterior, columns)
+    rows = _spaced(prepared.data.n_rows, EFFECT_ROWS)
+    X, weight = prepared.data.X[rows], prepared.data.weight[rows]
+    change = np.zeros((len(columns), len(rows)))
+    for share, component in zip(posterior.weights, posterior.components, strict=True):
+        change += share * mean_changes(component, X, columns)
+    effect = np.sqrt(np.average(change**2, axis=1, weights=weight))
+    drawn = _drawn_effects(posterior, columns, seed)
+    share_of_draws = np.repeat(posterior.weights / DRAWS, DRAWS)
+    lower, upper = (_weighted_quantile(drawn, share_of_draws, level) for level in LEVELS)
+    return Relevance(
+        tuple(name for name, _ in blocks),
+        scale[0],
+        scale[1],
+        scale[2],
+        scale[3],
+        y_scale * effect,
+        y_scale * lower,
+        y_scale * upper,
+        np.clip((drawn > threshold) @ share_of_draws, 0.0, 1.0),
+        float(threshold),
+    )
+
+
+def _spaced(n: int, most: int) -> IntArray:
+    """At most so many row numbers, evenly spaced."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.int64)
+
+
+def _scales(posterior: MixturePosterior, columns: list[IntArray]) -> tuple[FloatArray, ...]:
+    """E, sd and interval of φ over components, units and the block's inputs."""
+    out = np.empty((4, len(columns)))
+    for b, block in enumerate(columns):
+        shares, means, variances = [], [], []
+        for share, component in zip(posterior.weights, posterior.components, strict=True):
+            groups, counts = np.unique(component.spec.group_of[:, block], return_counts=True)
+            shares.append(share * counts / counts.sum())
+            means.append(np.asarray(component.scales.mean)[groups])
+            variances.append(np.asarray(component.scales.var)[groups])
+        p, mean, var = (np.concatenate(a) for a in (shares, means, variances))
+        p = p / p.sum()
+        centre = p @ mean
+        sd = np.sqrt(var)
+        out[:2, b] = centre, np.sqrt(p @ (var + (mean - centre) ** 2))
+        out[2:, b] = [_mixture_quantile(p, mean, sd, level) for level in LEVELS]
+    return tuple(out)
+
+
+def _mixture_quantile(p: FloatArray, mean: FloatArray, sd: FloatArray, level: float) -> float:
+    """Quantile of a mixture of Gaussians (sd 0 is a point), by bisection to 1e-12."""
+    sd = np.maximum(sd, 1e-12)
+    lo, hi = float(np.min(mean - 9.0 * sd)), float(np.max(mean + 9.0 * sd))
+    for _ in range(80):
+        middle = 0.5 * (lo + hi)
+        below = p @ ndtr((middle - mean) / sd) < level
+        lo, hi = (middle, hi) if below else (lo, middle)
+    return 0.5 * (lo + hi)
+
+
+def mean_changes(component: FittedPosterior, X: FloatArray, columns: list[IntArray]) -> FloatArray:
+    """E f(x) - E f(x with a block at its mean), (blocks, n), standardised; X a design of n rows.
+
+    A block at its mean is a block of zeros, so h loses X_B w_B and everything else stays.
+    """
+    spec, q = component.spec, component.state.posterior
+    out = np.zeros((len(columns), len(X)))
+    for k, activation in enumerate(spec.activations):
+        size = spec.activation_scale[k] * q.v.mean[k]
+        h_mean, h_var = X @ q.w.mean[k], _variances(q.w, k, X)
+        g = activation.moments(Gaussian(h_mean, h_var(np.empty(0, dtype=np.int64)))).mean
+        for b, block in enumerate(columns):
+            rest = Gaussian(h_mean - X[:, block] @ q.w.mean[k, block], h_var(block))
+            out[b] += size * (g - activation.moments(rest).mean)
+    return out
+
+
+def _variances(w: WeightPosterior, k: int, X: FloatArray) -> Callable[[IntArray], FloatArray]:
+    """Variance of h_k at the rows of X as a function of the block that is put at zero.
+
+    With w = E w + Aε + (what the training rows do not see) it is |XA - X_B A_B|² and the like of the rest,
+    so a block costs no more than its own columns.
+    """
+    tiny = np.finfo(float).tiny
+    if is_diagonal(w):
+        whole = X**2 @ w.var[k]
+        return lambda block: np.maximum(whole - X[:, block] ** 2 @ w.var[k, block], tiny)
+    if w.basis.rotation is None:
+        image = X @ w.factor[k]
+        return lambda block: np.maximum(np.sum((image - X[:, block] @ w.factor[k][block]) ** 2, axis=1), tiny)
+    assert w.basis.root is not None
+    span = w.basis.root[k][:, None] * w.basis.rotation[k]
+    A = span @ w.factor[k]
+    image, inside, white = X @ A, X @ span, (X * w.basis.root[k]) ** 2
+
+    def dual(block: IntArray) -> FloatArray:
+        seen = np.sum((inside - X[:, block] @ span[block]) ** 2, axis=1)
+        outside = np.sum(white, axis=1) - np.sum(white[:, block], axis=1) - seen
+        within = np.sum((image - X[:, block] @ A[block]) ** 2, axis=1)
+        return np.maximum(np.maximum(outside, 0.0) + within, tiny)
+
+    return dual
+
+
+def _drawn_effects(posterior: MixturePosterior, columns: list[IntArray], seed: int) -> FloatArray:
+    """Effects of drawn networks, (blocks, components · DRAWS), standardised."""
+    data = posterior.components[0].prepared.data
+    out = np.empty((len(columns), len(posterior.components), DRAWS))
+    units = sum(c.spec.n_hidden for c in posterior.components)
+    most = int(np.clip(DRAW_WORK / (DRAWS * units * max(len(columns), 1)), 20, DRAW_ROWS))
+    rows = _spaced(data.n_rows, most)
+    X, weight = data.X[rows], data.weight[rows]
+    for m, component in enumerate(posterior.components):
+        draws = draw(component, DRAWS, np.random.default_rng([seed, m]))
+        v = draws.v[:, None, :-1]
+        h = np.einsum("nd,skd->snk", X, draws.w, optimize=True)
+        f = np.sum(unit_outputs(component.spec, h) * v, axis=2)
+        for b, block in enumerate(columns):
+            rest = h - np.einsum("nb,skb->snk", X[:, block], draws.w[:, :, block], optimize=True)
+            change = f - np.sum(unit_outputs(component.spec, rest) * v, axis=2)
+            out[b, m] = np.sqrt(np.average(change**2, axis=1, weights=weight))
+    return out.reshape(len(columns), -1)
+
+
+def _weighted_quantile(values: FloatArray, share: FloatArray, level: float) -> FloatArray:
+    """Quantile of each row of values (blocks, S) with the draws' shares."""
+    order = np.argsort(values, axis=1)
+    mass = np.cumsum(share[order], axis=1)
+    at = np.argmax(mass >= level * mass[:, -1:], axis=1)
+    return np.take_along_axis(np.take_along_axis(values, order, 1), at[:, None], 1)[:, 0]
