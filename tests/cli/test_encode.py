@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.tables import fitted, frame, write
 
 from cavity.tables import Table, TableEncoder, TableError, read_table
-from tests.cli.tables import fitted, frame, write
 
 
 def table(data):

@@ -11,9 +11,9 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cli.tables import frame, write
 
 from cavity.tables import TableError, read_table
-from tests.cli.tables import frame, write
 
 TEXT = "a,b\n1,x\n2,y\n"
 

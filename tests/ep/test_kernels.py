@@ -247,8 +247,8 @@ def test_erf_moments(mean, var):
     z_mean, z_var = dense_g_moments(mean, sd)
     for g_mean, g_var in (erf_moments(mean, var), Erf().moments(Gaussian(np.array(mean), np.array(var)))):
         assert float(g_mean) == pytest.approx(z_mean, abs=1e-14)
-        # at |m| = 40 and narrow the unit is saturated: its variance underflows in both
-        assert float(g_var) == pytest.approx(z_var, rel=1e-10, abs=1e-300)
+        # 1e-12 wherever it matters; a saturated unit's variance of 1e-30 is good to a few digits only
+        assert float(g_var) == pytest.approx(z_var, rel=1e-11, abs=1e-20)
 
 
 def dense_g_moments(mean, sd):

@@ -130,8 +130,8 @@ def unit_erf(h):
     return erf(h / np.sqrt(2.0))
 
 
-# Custom(erf) takes moments of g by 128 Gauss–Hermite nodes instead of the closed form: exact to rounding up to
-# a variance of 5, 2e-7 off at 10, where the widest cavities of the start lie. Measured after the sweeps: 1.2e-6.
+# Custom(erf) takes moments of g by 128 Gauss–Hermite nodes instead of the closed form: exact to rounding
+# up to a variance of 5, 2e-7 off at 10, where the widest cavities of the start lie. Measured: 1.2e-6.
 QUADRATURE = 1e-5
 
 

@@ -45,7 +45,7 @@ class Browser:
                 f"--user-data-dir={self._folder.name}",
                 "about:blank",
             ],
-            preexec_fn=wire,
+            preexec_fn=wire,  # noqa: PLW1509 (the child only renumbers two pipes)
             pass_fds=(3, 4),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

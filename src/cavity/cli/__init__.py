@@ -2,7 +2,7 @@
 
 Results go to standard output, everything said on the way to standard error. Exit codes: 0 done, 1 a
 problem with the data or files (one sentence on standard error), 2 the command line is wrong, 3 fitted and
-saved but not converged, 130 interrupted.
+saved but far from converged, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cavity.cli.parser import parser
 
-OK, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 0, 1, 3, 130
+OK, BAD_INPUT, INTERRUPTED = 0, 1, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 bad input, 2 wrong usage, 3 fitted but not converged, 130 interrupted.
+        0 done, 1 bad input, 2 wrong usage, 3 fitted but far from converged, 130 interrupted.
     """
     arguments = parser().parse_args(argv)
     try:

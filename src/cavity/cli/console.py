@@ -47,8 +47,7 @@ class Console:
     def deliver(self, result: Any) -> None:
         """Results for programs, on standard output if asked for."""
         if self.json:
-            json.dump(plain(result), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-            sys.stdout.write("\n")
+            sys.stdout.write(as_json(result))
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Progress]:
@@ -128,30 +127,37 @@ def _bar() -> Any:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]], *, indent: str = "  ") -> list[str]:
-    """Lines of a table: text to the left, numbers to the right with four significant digits."""
-    rows = [list(row) for row in rows]
-    cells = [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows]
-    widths = [max(len(str(line[j])) for line in [list(header), *cells]) for j in range(len(header))]
-    left = [all(isinstance(row[j], str) for row in rows) for j in range(len(header))]
-
-    def line(parts: Sequence[str]) -> str:
-        padded = [
-            p.ljust(w) if to_left else p.rjust(w) for p, w, to_left in zip(parts, widths, left, strict=True)
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), indent: str = "  "
+) -> list[str]:
+    """Lines of a table; the columns ``right`` are aligned to the right."""
+    lines, to_right = [list(header), *(list(row) for row in rows)], set(right)
+    widths = [max(len(line[j]) for line in lines) for j in range(len(header))]
+    padded = [
+        [
+            cell.rjust(width) if j in to_right else cell.ljust(width)
+            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        return (indent + "  ".join(padded)).rstrip()
-
-    return [line(header), *(line(row) for row in cells)]
+        for line in lines
+    ]
+    return [(indent + "  ".join(line)).rstrip() for line in padded]
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number for people: significant digits, no needless zeros or exponents, a dash for NaN."""
-    if isinstance(value, int):
-        return str(value)
+    """A number for people: so many significant digits, no exponent where it can be helped, a dash for NaN."""
     value = float(value)
     if math.isnan(value):
         return "–"
-    return f"{value:.{digits}g}"
+    size = abs(value)
+    if size == 0.0 or not 1e-4 <= size < 1e9:
+        return f"{value:.{digits}g}"
+    decimals = max(digits - 1 - math.floor(math.log10(size)), 0)
+    return f"{value:.{decimals}f}"
+
+
+def as_json(value: Any) -> str:
+    """JSON text that ends in a line break."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
 
 
 def plain(value: Any) -> Any:

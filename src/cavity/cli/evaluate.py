@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+import warnings
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from cavity.cli.console import Console, number, table
-from cavity.cli.models import Training, build, scores
+from cavity.cli.models import Training, build, mismatch, scores
+from cavity.estimators.base import LARGE_MISMATCH
 from cavity.tables import TableError
 from cavity.types import FloatArray, IntArray
 
 LEVEL = 0.95
-SCORES = ("mlpd", "rmse", "r2", "coverage")
 HEADER = ["MLPD", "RMSE", "R²", "in 95 %"]
 
 
@@ -29,7 +31,7 @@ class Held(NamedTuple):
     mean: FloatArray
     log_density: FloatArray
     inside: FloatArray
-    converged: bool = True
+    settled: bool = True
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,11 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     y, weight = training.y, training.weight
     n, cv = len(y), arguments.cv
     if n < 2 * cv:
-        raise TableError(
-            f"{n} rows are too few for {cv} folds: each should hold at least two, so ask for --cv {max(n // 2, 2)}."
-            if n >= 4
-            else f"{n} rows are too few to cross-validate."
-        )
+        cure = f"ask for --cv {n // 2}" if n >= 4 else "cross-validation needs at least 4"
+        raise TableError(f"{n} rows are too few for {cv} folds of at least two: {cure}.")
     folds = list(KFold(cv, shuffle=True, random_state=arguments.seed).split(y))
     jobs = Parallel(n_jobs=arguments.jobs or 1, return_as="generator")
     results: list[tuple[Held, Held]] = []
@@ -58,16 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
         per_fold.append([scores(y[test], held.mean, held.log_density, held.inside, w) for held in both])
     order = np.concatenate([test for _, test in folds])
     w = None if weight is None else weight[order]
-    overall = [
-        scores(
-            y[order],
-            *(np.concatenate([getattr(both[m], field) for both in results]) for field in Held._fields[:3]),
-            w,
-        )
-        for m in range(2)
-    ]
+    overall = []
+    for m in range(2):
+        mean, log_density, inside = (np.concatenate([both[m][i] for both in results]) for i in range(3))
+        overall.append(scores(y[order], mean, log_density, inside, w))
     gain, error = _gain(results, w)
-    unsettled = sum(not both[0].converged for both in results)
+    unsettled = sum(not both[0].settled for both in results)
     console.deliver(
         {
             "data": training.table.name,
@@ -79,19 +74,18 @@ def run(arguments: argparse.Namespace) -> int:
             ],
             "overall": {"cavity": overall[0], "linear": overall[1]},
             "mlpd_gain": {"mean": gain, "standard_error": error},
-            "folds_not_converged": unsettled,
+            "folds_unsettled": unsettled,
             "notes": training.notes,
         }
     )
     header = ["fold", "rows", *HEADER, "", *HEADER]
-    rows: list[list[Any]] = [
+    rows = [
         [str(i + 1), str(len(test)), *_cells(a), "", *_cells(b)]
         for i, ((_, test), (a, b)) in enumerate(zip(folds, per_fold, strict=True))
     ]
     rows.append(["all", str(n), *_cells(overall[0]), "", *_cells(overall[1])])
     lines = table(header, rows, right=range(1, len(header)))
     cut = lines[0].index(HEADER[0], lines[0].index(HEADER[-1]))
-    title = "  cavity".ljust(lines[0].index(HEADER[0])) if False else ""
     first = lines[0].index(HEADER[0])
     title = " " * first + "cavity".ljust(cut - first) + "Bayesian linear model"
     verdict = "better" if gain > 2.0 * error else "worse" if gain < -2.0 * error else "no clear difference"
@@ -104,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"({verdict}; ± is one standard error).",
     )
     if unsettled:
-        console.note(f"{unsettled} of {cv} fits did not converge; --max-iter or --starts may help.")
+        console.note(f"{unsettled} of {cv} fits were far from converged; --max-iter or --starts may help.")
     return 0
 
 
@@ -125,13 +119,15 @@ def _fold(
     weight = None if training.weight is None else training.weight[train]
     if np.ptp(y[train]) == 0.0:
         raise TableError("The target is constant in the training rows of a fold: use fewer folds.")
-    model = build(arguments, encoder).fit(X.iloc[train], y[train], sample_weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
+        model = build(arguments, encoder).fit(X.iloc[train], y[train], sample_weight=weight)
     lower, upper = np.transpose(model.predict_interval(X.iloc[test], LEVEL))
     network = Held(
         model.predict(X.iloc[test]),
         model.log_density(X.iloc[test], y[test]),
         (y[test] >= lower) & (y[test] <= upper),
-        bool(model.converged_),
+        mismatch(model) <= LARGE_MISMATCH,
     )
     values = X.to_numpy()
     linear = make_pipeline(StandardScaler(), BayesianRidge())

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 from cavity.cli.console import Console
-from cavity.cli.models import Training, build, check_writable, described_fit, fit
+from cavity.cli.models import Training, build, check_writable, described_fit, fit, mismatch
+from cavity.estimators.base import LARGE_MISMATCH
+
+FAR_FROM_CONVERGED = 3
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, save, and say what came out; 3 where the fit has not converged."""
+    """Fit, save, and say what came out; 3 where it is far from converged."""
     console = Console(arguments.quiet, arguments.json)
     check_writable(arguments.out)
     training = Training(arguments, console)
     started = time.perf_counter()
-    model = fit(build(arguments, training.encoder), training, console, "Fitting")
+    model = build(arguments, training.encoder, n_jobs=arguments.jobs)
+    fit(model, training.X, training.y, training.weight, console, "Fitting")
     elapsed = time.perf_counter() - started
     model.save(arguments.out, extra={"table": training.encoder.to_json()})
     numbers, lines = described_fit(model, training.encoder)
@@ -36,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"Saved to {arguments.out}. Next: cavity predict {arguments.out} NEW.csv --intervals, "
         f"or cavity report {arguments.out}."
     )
-    if not model.converged_:
-        console.say(f"cavity: {model.status_}")
-        return 3
+    if mismatch(model) > LARGE_MISMATCH:
+        print(f"cavity: far from converged ({mismatch(model):.2g} sds). {model.status_}", file=sys.stderr)
+        return FAR_FROM_CONVERGED
     return 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.console import Console, Progress, number, table, wrapped
 from cavity.estimators import EPRegressor, load_model
@@ -78,7 +80,7 @@ def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> 
     With one scale per input, the levels of a column share theirs.
     """
     given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
-    if arguments.prior == "ard":
+    if arguments.prior == "ard" and len(set(encoder.origins)) < len(encoder.origins):
         given["groups"] = np.array(encoder.origins)
     return EPRegressor(random_state=arguments.seed, **{**given, **more})
 
@@ -132,17 +134,41 @@ class Sweeps:
         self.progress.at(done, detail)
 
 
-def fit(model: EPRegressor, training: Training, console: Console, what: str) -> EPRegressor:
+def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> EPRegressor:
     """Fit with progress on standard error."""
     sweeps = EXTRA_SWEEPS + model.max_iter
-    with console.progress(what, model.n_starts * sweeps) as progress:
+    with console.progress(what, model.n_starts * sweeps) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
         model.set_params(verbose=Sweeps(progress, model.n_starts, sweeps))
-        model.fit(training.X, training.y, sample_weight=training.weight)
+        model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)
-        progress.finish("converged" if model.converged_ else "not converged")
-    model.target_name_ = training.encoder.target
+        progress.finish("converged" if model.converged_ else "stopped before the tolerance was reached")
     return model
+
+
+def mismatch(model: Any) -> float:
+    """Largest distance of a tilted moment from its marginal, in marginal sds, over the stacked fits."""
+    return max(float(component.solution.mismatch) for component in model.posterior_.components)
+
+
+def scores(
+    y: FloatArray,
+    mean: FloatArray,
+    log_density: FloatArray,
+    inside: FloatArray,
+    weight: FloatArray | None = None,
+) -> dict[str, float]:
+    """MLPD, RMSE, R² and the share of targets within their interval, weighted."""
+    w = np.ones(len(y)) if weight is None else weight
+    spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+    error = float(np.average((y - mean) ** 2, weights=w))
+    return {
+        "mlpd": float(np.average(log_density, weights=w)),
+        "rmse": error**0.5,
+        "r2": 1.0 - error / spread if spread > 0.0 else float("nan"),
+        "coverage": float(np.average(inside, weights=w)),
+    }
 
 
 def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
@@ -176,7 +202,8 @@ def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], li
         f"  R²                {number(judged.r2, 3)}",
         f"  RMSE              {number(judged.rmse)}",
         f"  in 95 % interval  {number(judged.coverage(), 3)}",
-        f"  log density       {number(judged.log_density.mean())} per row; ignoring the inputs {number(judged.baseline)}",
+        f"  log density       {number(judged.log_density.mean())} per row "
+        f"({number(judged.baseline)} for a normal that ignores the inputs)",
         f"Noise sd {number(model.noise_sd_)}, log evidence {number(model.log_evidence_, 6)}",
         "",
         *shown_relevance(matters),
@@ -199,7 +226,7 @@ def shown_relevance(matters: Relevance, most: int = 20) -> list[str]:
     rows = [
         [
             matters.name[i],
-            matters.effect[i],
+            number(matters.effect[i], 3),
             f"{number(matters.effect_lower[i], 3)} to {number(matters.effect_upper[i], 3)}",
             f"{matters.probability[i]:.2f}",
         ]
@@ -209,6 +236,6 @@ def shown_relevance(matters: Relevance, most: int = 20) -> list[str]:
     return [
         "What matters (effect: rms change of the prediction when the input rests at its mean;",
         f"relevant: more than {matters.threshold:g} sd of the target)",
-        *table(header, rows),
+        *table(header, rows, right=[1, 3]),
         *more,
     ]

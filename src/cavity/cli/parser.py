@@ -27,7 +27,7 @@ tables:
 
 exit codes:
   0 done   1 a problem with the data or files   2 a problem with the command line
-  3 fitted and saved, but not converged   130 interrupted"""
+  3 fitted and saved, but far from converged   130 interrupted"""
 
 FIT = """\
 Fit a network to a table and save it.
@@ -48,8 +48,10 @@ priors:
   ard       one scale per input: an input that does not matter is switched off as a whole
   gaussian  all input weights share one scale, none is singled out
 
-exit code 3 means that the model was saved but had not converged; it can be used, with a look at
-`cavity report` first."""
+convergence:
+  A fit that stops before its tolerance says so and is as good as a converged one in most cases. Exit code
+  3 means that the model was saved but a moment is off by more than half a standard deviation: raise
+  --max-iter, try --starts 4, and look at `cavity report` before you trust it."""
 
 PREDICT = """\
 Predict with a saved model.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 import numpy as np
 
-from cavity.cli.console import Console, number, plain
+from cavity.cli.console import Console, as_json, number
 from cavity.cli.models import check_writable, load, scores
 from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import targets
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.deliver({**head, "predictions": _records(result)})
     elif not arguments.out:
-        result.to_csv(sys.stdout, index=False)
+        result.to_csv(sys.stdout, index=False, float_format="%.10g")
     return 0
 
 
@@ -110,16 +109,16 @@ def _check_ending(path: str) -> None:
 def _write(result: Any, path: str, head: dict[str, Any]) -> None:
     if path.endswith(".json"):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(plain({**head, "predictions": _records(result)}), file, indent=2, ensure_ascii=False)
+            file.write(as_json({**head, "predictions": _records(result)}))
     elif path.endswith(".parquet"):
         try:
             result.to_parquet(path, index=False)
         except ImportError:
             raise TableError('Writing Parquet needs pyarrow: pip install "cavity[parquet]".') from None
     else:
-        result.to_csv(path, index=False, sep="\t" if path.endswith(".tsv") else ",")
+        result.to_csv(path, index=False, sep="\t" if path.endswith(".tsv") else ",", float_format="%.10g")
 
 
 def _records(result: Any) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = json.loads(result.to_json(orient="records", double_precision=15))
+    out: list[dict[str, Any]] = result.to_dict("records")
     return out

@@ -56,14 +56,15 @@ class Step:
 class Stage:
     """A step repeated until its mismatch falls below ``tol`` or ``max_sweeps`` are done.
 
-    ``patience`` sweeps without progress in the mismatch cut all dampings by 0.7 (never below 0.05).
+    ``patience`` sweeps without progress in the mismatch cut all dampings by 0.7 (never below 0.05); a shorter
+    patience takes the spikes of units being pruned for oscillation and stalls the fit.
     """
 
     name: str
     step: Step
     max_sweeps: int = 200
     tol: float = 1e-4
-    patience: int = 15
+    patience: int = 60
 
 
 @dataclass(frozen=True)

@@ -180,4 +180,4 @@ class _StageRunner:
             self.best = info.mismatch
         if self.sweeps >= self.stage.max_sweeps:
             self.finished = True
-            self.status = Status.OSCILLATING if self.cuts >= 4 else Status.MAX_SWEEPS
+            self.status = Status.OSCILLATING if self.cuts >= 2 else Status.MAX_SWEEPS

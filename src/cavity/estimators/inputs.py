@@ -36,7 +36,9 @@ def new_table(estimator: Any, X: Any) -> FloatArray:
 
 
 def _located(X: Any, y: Any, error: ValueError) -> ValueError:
-    """The same error with the row and column of the first bad cell, where there is such a cell."""
+    """The same error with the row and column of the first bad cell, where a cell is to blame."""
+    if not any(sign in str(error) for sign in ("convert", "NaN", "infinity")):
+        return error
     try:
         if np.ndim(X) != 2:
             return error

@@ -211,7 +211,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         return np.exp(self.log_density(X, y, noise_var))
 
     def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, noise_var: Any = None
+        self, X: Any, n_samples: Any = 1, random_state: Any = 0, noise_var: Any = None
     ) -> FloatArray:
         """Draws of y, (n, n_samples): each column is one network drawn from the posterior, plus noise."""
         X = self._table(X)

@@ -169,7 +169,8 @@ def prepare(
     rows = np.flatnonzero(weight > 0)
     row_of = np.full(n, -1)
     if canonical:
-        rows, row_of[rows], weight = _canonical_rows(X[rows], y[rows], weight[rows], row_var[rows], rows)
+        first, distinct, weight = _canonical_rows(X[rows], y[rows], weight[rows], row_var[rows], rows)
+        row_of[rows], rows = distinct, first
         X, y = X + 0.0, y + 0.0  # -0.0 and 0.0 are one value
     else:
         row_of[rows], weight = np.arange(len(rows)), weight[rows]

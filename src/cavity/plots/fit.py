@@ -86,7 +86,7 @@ def calibration(model: Any, ax: Any = None) -> Any:
     """
     reading = read(model)
     pit = reading.leave_one_out().cdf(reading.observed)
-    u, difference, lower, upper = pit_difference(pit)
+    u, difference, lower, upper = pit_difference(pit, reading.weights)
     ax = axis(ax)
     ax.fill_between(u, lower, upper, color=RULE, alpha=0.6, lw=0, label="95 % of calibrated fits")
     ax.axhline(0.0, color=MUTED, lw=0.7)
@@ -146,13 +146,15 @@ def observed(model: Any, ax: Any = None, *, label: int = 3, first_row: int = 0) 
     )
 
 
-def pit_difference(pit: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Points u, the empirical distribution minus u there, and the ends of its simultaneous 95 % band."""
-    n = len(pit)
+def pit_difference(
+    pit: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Points u, the weighted empirical distribution minus u there, and its simultaneous 95 % band."""
     u = np.arange(1, PIT_POINTS) / PIT_POINTS
-    difference = np.searchsorted(np.sort(pit), u, side="right") / n - u
-    lower, upper = _simultaneous_band(n)
-    return u, difference, lower, upper
+    order = np.argsort(pit, kind="stable")
+    share = np.append(0.0, np.cumsum(weight[order])) / weight.sum()
+    difference = share[np.searchsorted(pit[order], u, side="right")] - u
+    return u, difference, *_simultaneous_band(len(pit))
 
 
 @lru_cache(maxsize=8)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from cavity.model.data import Prepared
 from cavity.plots.loo_rows import LooRows, loo_rows
@@ -62,6 +63,11 @@ class Reading(NamedTuple):
         return self.prepared.row_of[self.rows]
 
     @property
+    def weights(self) -> FloatArray:
+        """Weight of each of ``rows``: that of its engine row, shared equally by its copies."""
+        return (self.prepared.data.weight / np.bincount(self.engine_rows))[self.engine_rows]
+
+    @property
     def inputs(self) -> FloatArray:
         """Training inputs of ``rows`` in the user's units, (n, d)."""
         s = self.prepared.scaling
@@ -86,12 +92,14 @@ class Reading(NamedTuple):
 def read(model: Any, names: Sequence[str] | None = None) -> Reading:
     """Read an estimator, a mixture or a single fitted posterior.
 
-    Names come from the argument, else from ``feature_names_in_``, else they are x1, x2, …
+    Names come from the argument, else from ``feature_names_in_``, else they are x0, x1, …
     """
     posterior = getattr(model, "posterior_", model)
     if isinstance(posterior, FittedPosterior):
         posterior = MixturePosterior([posterior], np.ones(1))
     if not isinstance(posterior, MixturePosterior):
+        if hasattr(model, "fit"):
+            raise NotFittedError(f"This {type(model).__name__} is not fitted yet: call fit first.")
         raise TypeError(
             f"A {type(model).__name__} cannot be drawn: give a fitted estimator, a MixturePosterior or a "
             "FittedPosterior."
@@ -100,7 +108,7 @@ def read(model: Any, names: Sequence[str] | None = None) -> Reading:
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     if names is None:
-        names = [f"x{j + 1}" for j in range(d)]
+        names = [f"x{j}" for j in range(d)]
     if len(names) != d:
         raise ValueError(f"{len(names)} names for {d} inputs: they must match.")
     return Reading(posterior, tuple(str(name) for name in names), str(getattr(model, "target_name_", "y")))

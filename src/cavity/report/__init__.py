@@ -8,11 +8,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from cavity.estimators import EPEstimator
+from cavity.estimators.inputs import new_table
+from cavity.plots.ranking import relevance_table
 from cavity.plots.reading import read
 from cavity.report.details import details
 from cavity.report.facts import judge_given, judge_left_out
 from cavity.report.figures import figures
 from cavity.report.words import summary
+from cavity.result.relevance import Relevance
 
 __all__ = ["render_report", "write_report"]
 
@@ -24,6 +28,7 @@ def write_report(
     y: Any = None,
     title: str | None = None,
     *,
+    relevance: Relevance | None = None,
     first_row: int = 0,
 ) -> Path:
     """Write a self-contained HTML page about a fitted model.
@@ -43,6 +48,9 @@ def write_report(
         Rows that the model was not fitted on. The summary then says how it does on them.
     title : str, optional
         Heading of the page.
+    relevance : Relevance, optional
+        The table of what matters, where it is not to be that of the model, say with one row for each
+        column of a raw table; the model's ``relevance_``, or that of its inputs, by default.
     first_row : int
         The number of the first row where rows are named: 0 as in Python, 1 as in a table.
 
@@ -56,7 +64,7 @@ def write_report(
     ImportError
         Without matplotlib or jinja2, with the line that installs them.
     """
-    page = render_report(model, X, y, title, first_row=first_row)
+    page = render_report(model, X, y, title, relevance=relevance, first_row=first_row)
     path = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -71,7 +79,13 @@ def write_report(
 
 
 def render_report(
-    model: Any, X: Any = None, y: Any = None, title: str | None = None, *, first_row: int = 0
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    title: str | None = None,
+    *,
+    relevance: Relevance | None = None,
+    first_row: int = 0,
 ) -> str:
     """The page of `write_report` as text."""
     try:
@@ -82,15 +96,23 @@ def render_report(
         raise ValueError("Rows to judge the model on need both X and y.")
     reading = read(model)
     judged = judge_left_out(reading)
-    given = None if X is None else judge_given(reading, X, y)
-    words = summary(model, reading, judged, given, first_row)
+    given = None
+    if X is not None:
+        given = judge_given(reading, new_table(model, X) if isinstance(model, EPEstimator) else X, y)
+    table = relevance if relevance is not None else relevance_table(model)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["keep"] = _keep_together
     source = resources.files("cavity.report").joinpath("page.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         title=title if title is not None else f"What the model makes of {reading.target}",
-        words=words,
-        sections=figures(model, reading, first_row),
+        words=summary(model, reading, judged, given, table, first_row),
+        sections=figures(reading, table, first_row),
         details=details(model, reading),
     )
+
+
+def _keep_together(text: str) -> str:
+    """No line break between a number and what belongs to it."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%").replace("± ", "±\N{NO-BREAK SPACE}")

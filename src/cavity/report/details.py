@@ -29,7 +29,7 @@ def details(model: Any, reading: Reading) -> list[Table]:
 def _model(model: Any, reading: Reading) -> Table:
     main, _ = reading.component()
     spec, data = main.spec, main.prepared.data
-    priors = [type(block.prior).__name__ for block in spec.blocks if len(block.entries)]
+    priors = list(dict.fromkeys(type(block.prior).__name__ for block in spec.blocks if len(block.entries)))
     activations = list(dict.fromkeys(type(a).__name__ for a in spec.activations))
     noise = (
         f"inferred, log variance N({figure(spec.noise.mean)}, {figure(spec.noise.var)}), standardised target"

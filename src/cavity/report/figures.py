@@ -9,12 +9,11 @@ import numpy as np
 
 from cavity import plots
 from cavity.plots.effects import share_height
-from cavity.plots.ranking import relevance_table
 from cavity.plots.reading import Reading
 from cavity.plots.style import plain
 from cavity.plots.weights import MAX_ROWS, weights_height
 from cavity.report.svg import Drawing, drawing, drawings
-from cavity.result.relevance import mean_changes
+from cavity.result.relevance import Relevance, mean_changes
 from cavity.types import IntArray
 
 EFFECTS = 12
@@ -30,13 +29,12 @@ class Section(NamedTuple):
     note: str = ""
 
 
-def figures(model: Any, reading: Reading, first_row: int = 0) -> list[Section]:
+def figures(reading: Reading, table: Relevance, first_row: int = 0) -> list[Section]:
     """All sections of figures."""
     return [
         _predictions(reading, first_row),
-        _effects(model, reading),
-        _inside(reading),
-        _sweeps(reading),
+        _effects(reading, table),
+        Section("Inside the network, and how the fit went", [*_inside(reading), *_sweeps(reading)]),
     ]
 
 
@@ -57,7 +55,7 @@ def _predictions(reading: Reading, first_row: int) -> Section:
             drawing(
                 "prediction-2d",
                 lambda ax: plots.prediction_2d(named, (0, 1), ax),
-                "Colour is the predicted mean; a dot has the colour of its observation, so a good fit hides it.",
+                "Colour is the predicted mean; a dot has the colour of its observation: a good fit hides it.",
             )
         )
     return Section(
@@ -67,7 +65,8 @@ def _predictions(reading: Reading, first_row: int) -> Section:
             drawing(
                 "observed",
                 lambda ax: plots.observed(named, ax, first_row=first_row),
-                "Each row predicted without it, with its 95 % interval. Triangles missed; one in twenty should.",
+                "Each row predicted without it, with its 95 % interval. Triangles are misses; one in twenty "
+                "should be.",
             ),
             drawing(
                 "calibration",
@@ -79,8 +78,8 @@ def _predictions(reading: Reading, first_row: int) -> Section:
     )
 
 
-def _effects(model: Any, reading: Reading) -> Section:
-    named = _Named(reading.posterior, reading.names, reading.target, relevance_table(model))
+def _effects(reading: Reading, table: Relevance) -> Section:
+    named = _Named(reading.posterior, reading.names, reading.target, table)
     rows = min(len(named.relevance_), MAX_ROWS)
     order = strongest(reading)[:EFFECTS]
     ranking = drawing(
@@ -95,8 +94,8 @@ def _effects(model: Any, reading: Reading) -> Section:
     ]
     small = drawings(plans, (1.8, 1.45), 8.0, share_height)
     note = (
-        "What the function does along each input, with its 95 % band, while the other inputs rest at their mean. "
-        "All on one vertical scale; ticks at the bottom show where the rows are."
+        "What the function does along each input, with its 95 % band, while the other inputs rest at their "
+        "mean. All on one vertical scale; ticks at the bottom show where the rows are."
     )
     if len(order) < reading.n_inputs:
         note += f" The {len(order)} strongest of {reading.n_inputs} inputs."
@@ -112,7 +111,7 @@ def _effect(model: Any, j: int, ax: Any) -> None:
         ax.locator_params(axis="x", nbins=4)
 
 
-def _inside(reading: Reading) -> Section:
+def _inside(reading: Reading) -> list[Drawing]:
     named = _Named(reading.posterior, reading.names, reading.target)
     fitted, _ = reading.component()
     d, K = min(reading.n_inputs, MAX_ROWS), fitted.spec.n_hidden
@@ -145,30 +144,29 @@ def _inside(reading: Reading) -> Section:
         drawing(
             "output-weights",
             lambda ax: plots.output_weights(named, ax),
-            "How much each hidden unit adds to the function; an idle unit stays at zero.",
+            "How much each hidden unit counts in the sum, 95 % intervals, the middle 50 % thick.",
             (WIDTH, 0.8 + 0.18 * max(K, 4)),
         ),
     ]
-    return Section("Inside the network", out)
+    return out
 
 
-def _sweeps(reading: Reading) -> Section:
+def _sweeps(reading: Reading) -> list[Drawing]:
     named = _Named(reading.posterior, reading.names, reading.target)
     main, _ = reading.component()
     records = main.solution.history
     if not records:
-        return Section("How the fit went", [])
+        return []
     captions = {
         "loo": "Should rise and level off. Lines mark where a stage of the fit begins.",
-        "mismatch": "Largest disagreement between a moment and its marginal; falls to zero as the fit settles.",
+        "mismatch": "Largest disagreement between a moment and its marginal; falls as the fit settles.",
     }
     if not np.isnan([record.log_evidence for record in records]).all():
         captions["log_evidence"] = "Log evidence after each sweep."
-    out = [
+    return [
         drawing(f"history-{what}", partial(plots.history, named, what), text)
         for what, text in captions.items()
     ]
-    return Section("How the fit went", out)
 
 
 def strongest(reading: Reading) -> IntArray:

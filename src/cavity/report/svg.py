@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from cavity.plots.style import ACCENT, INK, MAIN, MUTED, RULE
@@ -49,7 +49,7 @@ def drawing(
 
 
 def drawings(
-    plans: list[tuple[str, Callable[[Any], Any], str, str | None]],
+    plans: Sequence[tuple[str, Callable[[Any], Any], str, str | None]],
     size: tuple[float, float],
     font_size: float = 8.5,
     together: Callable[[list[Any]], Any] | None = None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity.ep.prune import UNUSED, unit_effects
 from cavity.ep.solve import Status
-from cavity.plots.ranking import relevance_table
+from cavity.estimators.base import LARGE_MISMATCH
 from cavity.plots.reading import Reading
 from cavity.report.facts import SURPRISE, Judgement
 from cavity.result.relevance import Relevance
@@ -47,10 +47,15 @@ class Summary(NamedTuple):
 
 
 def summary(
-    model: Any, reading: Reading, judged: Judgement, given: Judgement | None, first_row: int = 0
+    model: Any,
+    reading: Reading,
+    judged: Judgement,
+    given: Judgement | None,
+    table: Relevance,
+    first_row: int = 0,
 ) -> Summary:
     """Put the facts into sentences."""
-    table = relevance_table(model).sorted()
+    table = table.sorted()
     main, _ = reading.component()
     n, units = len(judged.rows), main.spec.n_hidden
     fits = len(reading.posterior.components)
@@ -85,7 +90,7 @@ def summary(
 
 def how_well(reading: Reading, judged: Judgement) -> list[str]:
     """Errors and coverage of leave-one-out predictions."""
-    n, spread = len(judged.rows), float(np.std(judged.observed))
+    n, average = len(judged.rows), judged.mean(judged.log_density)
     share = (
         f"explains {percent(judged.r2)} of the variance"
         if judged.r2 > 0.0
@@ -94,11 +99,11 @@ def how_well(reading: Reading, judged: Judgement) -> list[str]:
     first = (
         f"Each of the {n} rows was predicted by the fit without it. So judged, the model {share} of "
         f"{reading.target} (R² {figure(judged.r2, 2)}): it is off by {figure(judged.rmse)} (root mean "
-        f"square), where {reading.target} itself varies with an sd of {figure(spread)}."
+        f"square), where {reading.target} itself varies with an sd of {figure(judged.target_sd)}."
     )
-    error = float(np.std(judged.log_density) / np.sqrt(n))
+    error = np.sqrt(judged.mean((judged.log_density - average) ** 2) / n)
     density = (
-        f"The leave-one-out log density is {figure(judged.log_density.mean())} per row "
+        f"The leave-one-out log density is {figure(average)} per row "
         f"(± {figure(error, 2)}, one standard error)"
     )
     if np.isfinite(judged.baseline):
@@ -111,7 +116,7 @@ def on_given_rows(given: Judgement) -> list[str]:
     n = len(given.rows)
     return [
         f"On the {count(n, 'row')} given besides, R² is {figure(given.r2, 2)}, the root mean squared error "
-        f"{figure(given.rmse)}, the log density {figure(given.log_density.mean())} per row. "
+        f"{figure(given.rmse)}, the log density {figure(given.mean(given.log_density))} per row. "
         + _coverage(given)
     ]
 
@@ -148,8 +153,8 @@ def what_matters(table: Relevance) -> list[str]:
     out.append(
         "An effect is the root mean square change of the function when the input is put at its mean. It is "
         f"called relevant if it exceeds {table.threshold:g} sds of the target, so that the input explains "
-        f"more than {100.0 * table.threshold**2:.2g} % of the variance. Inputs that carry the same information "
-        "can stand in for each other: one may look irrelevant because another says the same."
+        f"more than {100.0 * table.threshold**2:.2g} % of the variance. Inputs that carry the same "
+        "information can stand in for each other: one may look irrelevant because another says the same."
     )
     return out
 
@@ -187,7 +192,7 @@ def _unsettled(reading: Reading) -> list[Worry]:
             which = "" if len(fits) == 1 else f"Fit {m + 1} of {len(fits)}: "
             out.append(
                 Worry(
-                    PROBLEM if fit.solution.mismatch > 0.1 else CAUTION,
+                    PROBLEM if not fit.solution.mismatch <= LARGE_MISMATCH else CAUTION,
                     f"{which}{fit.solution.status.value} Largest disagreement of a moment with its "
                     f"marginal, in sds: {fit.solution.mismatch:.1e}.",
                 )
@@ -196,7 +201,7 @@ def _unsettled(reading: Reading) -> list[Worry]:
 
 
 def _useless(judged: Judgement) -> list[Worry]:
-    if judged.r2 <= 0.0 or judged.log_density.mean() < judged.baseline:
+    if judged.r2 <= 0.0 or judged.mean(judged.log_density) < judged.baseline:
         text = (
             "Leave-one-out predictions are no better than the mean and sd of the target: the inputs may "
             "not help."

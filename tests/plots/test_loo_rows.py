@@ -1,0 +1,78 @@
+"""Leave-one-out predictions of the rows, and the band of the calibration figure."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from cavity import EPRegressor
+from cavity.plots.fit import pit_difference
+from cavity.plots.loo_rows import LooRows
+from cavity.plots.reading import read
+from cavity.types import Gaussian
+from tests.plots.models import fitted, mixture, table
+
+
+@pytest.mark.parametrize("model", [fitted, mixture])
+def test_the_slope_of_the_distribution_is_the_leave_one_out_density(model):
+    reading = read(model())
+    rows, y = reading.leave_one_out(), reading.observed
+    step = 1e-5 * np.std(y)
+    slope = (rows.cdf(y + step) - rows.cdf(y - step)) / (2.0 * step)
+    np.testing.assert_allclose(
+        np.log(slope), reading.posterior.loo_log_density[reading.engine_rows], atol=1e-6
+    )
+
+
+def test_quantiles_invert_the_distribution_and_variances_are_those_of_the_pieces():
+    rows = read(mixture()).leave_one_out()
+    for level in (0.025, 0.3, 0.975):
+        np.testing.assert_allclose(rows.cdf(rows.quantile(level)), level, atol=1e-10)
+    # the mean and variance of the whole prediction, from its distribution on a grid of levels
+    levels = (np.arange(400) + 0.5) / 400
+    one = rows.take(np.array([7]))
+    values = np.array([one.quantile(level)[0] for level in levels])
+    assert values.mean() == pytest.approx(one.predicted[0], rel=1e-3)
+    assert values.var() == pytest.approx((one.epistemic_var + one.aleatoric_var)[0], rel=0.02)
+
+
+def test_tails_are_accurate_where_the_distribution_rounds_to_one():
+    one = np.ones((1, 1))
+    rows = LooRows(Gaussian(0.0 * one, one), Gaussian(0.0 * one, 0.0 * one), 0.0 * one, np.ones(1))
+    far = np.array([20.0])
+    np.testing.assert_allclose(rows.tail(far), 2.0 * norm.sf(20.0 / np.sqrt(2.0)), rtol=1e-10)
+    np.testing.assert_allclose(rows.tail(-far), rows.tail(far), rtol=1e-12)
+
+
+def test_rows_are_the_users_whatever_the_engine_did_with_them():
+    X, y = table(30, 2, seed=8)
+    X[12], y[12] = X[3], y[3]  # a copy, merged by the engine
+    weight = np.ones(30)
+    weight[[0, 20]] = 0.0  # left out of the fit
+    weight[5] = 2.0
+    model = EPRegressor(2, max_iter=10).fit(X, y, sample_weight=weight)
+    reading = read(model)
+    np.testing.assert_array_equal(reading.rows, np.delete(np.arange(30), [0, 20]))
+    np.testing.assert_allclose(reading.observed, y[reading.rows])
+    np.testing.assert_allclose(reading.inputs, X[reading.rows])
+    np.testing.assert_allclose(reading.weights, weight[reading.rows])
+    assert np.average(model.loo_i_[reading.rows], weights=reading.weights) == pytest.approx(model.loo_)
+
+
+@pytest.mark.parametrize("n", [30, 400])
+def test_a_calibrated_sample_stays_in_the_band_with_probability_95(n):
+    rng = np.random.default_rng(n)
+    inside = 0
+    for _ in range(2000):
+        _, difference, lower, upper = pit_difference(rng.uniform(size=n), np.ones(n))
+        inside += bool(np.all((difference >= lower) & (difference <= upper)))
+    # 0.95 with the errors of 2000 samples here and 4000 behind the band, three of each
+    assert inside / 2000 == pytest.approx(0.95, abs=3.0 * np.sqrt(0.95 * 0.05 * (1 / 2000 + 1 / 4000)) + 0.01)
+
+
+def test_the_difference_counts_weights_as_copies():
+    pit = np.array([0.1, 0.4, 0.45, 0.9])
+    weight = np.array([1.0, 3.0, 1.0, 2.0])
+    u, once, _, _ = pit_difference(pit, weight)
+    _, copies, _, _ = pit_difference(np.repeat(pit, weight.astype(int)), np.ones(7))
+    np.testing.assert_allclose(once, copies, atol=1e-12)
+    assert once[u.tolist().index(0.5)] == pytest.approx(5 / 7 - 0.5)
