@@ -25,6 +25,7 @@ ORDER = [
     "datasets",
     "tables",
     "plots",
+    "progress",
     "estimators",
     "report",
     "cli",

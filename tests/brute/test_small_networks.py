@@ -88,7 +88,7 @@ class Weighted:
 
 @cache
 def one_weight_truth(n, seed, spread, free, inferred):
-    """K = d = 1: grid over w, v and θ; the output bias is Gaussian given them and integrated in closed form."""
+    """K = d = 1: grid over w, v and θ; the output bias is Gaussian given them, so it needs no grid."""
     data = problem(n, 1, seed, spread)
     x, y = data.X[:, 0], data.y
     w = panels(np.linspace(-5.0, 5.0, 11), 16)
@@ -247,7 +247,7 @@ def two_weight_truth(d, n, seed, prior, scaled, inferred):
 
 # Worst over three data sets of 15 rows and four combinations of priors, as above. Measured:
 #   two inputs, one unit   0.135  -0.26  0.18  0.18
-#   one input, two units   0.157  -1.00  0.07  0.42   (the units trade places: dependence that q(w_1)q(w_2) lacks)
+#   one input, two units   0.157  -1.00  0.07  0.42   (units trade places: dependence that q(w_1)q(w_2) lacks)
 STATED_TWO = {2: (0.20, -0.4, 0.30, 0.25), 1: (0.25, -1.3, 0.15, 0.60)}
 
 

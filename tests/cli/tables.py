@@ -17,7 +17,7 @@ def frame(n=24, seed=0):
             "size": rng.normal(5.0, 2.0, n).round(3),
             "colour": colour,
             "sex": np.resize(["m", "f"], n),
-            "paid": np.resize([True, False, False], n),
+            "paid": np.resize([True, True, False, False], n),
             "count": rng.integers(0, 9, n),
         }
     )

@@ -1,5 +1,6 @@
 """The encoder: raw tables become numbers the same way every time, and what cannot is refused by name."""
 
+import decimal
 import json
 
 import numpy as np
@@ -245,6 +246,31 @@ def test_levels_that_look_like_numbers_survive_a_change_of_type():
     encoder, _, _ = TableEncoder.fit(table(data), "y", categorical=["code"])
     X = encoder.encode(table({"code": ["3", "2", "1", "1"]})).X
     np.testing.assert_array_equal(X["code=3"], [1.0, 0.0, 0.0, 0.0])
+
+
+def test_types_that_only_data_frames_have():
+    data = {
+        "whole": pd.array([1, 2, 3, None], dtype="Int64"),
+        "real": pd.array([0.5, 1.5, None, 2.5], dtype="Float64"),
+        "truth": pd.array([True, False, None, True], dtype="boolean"),
+        "maybe": [True, None, False, True],
+        "kind": pd.Categorical(["a", "b", None, "a"]),
+        "code": pd.Categorical([1, 2, 1, 3]),
+        "exact": [decimal.Decimal("0.1"), decimal.Decimal(2), decimal.Decimal(3), None],
+        "y": Y,
+    }
+    encoder, _, _ = TableEncoder.fit(table(data), "y", missing="impute")
+    assert {c.name: c.kind for c in encoder.columns} == {
+        "whole": "number", "real": "number", "truth": "boolean", "maybe": "boolean",
+        "kind": "category", "code": "category", "exact": "number",
+    }  # fmt: skip
+    X = encoder.encode(table(data)).X
+    np.testing.assert_array_equal(X["whole"], [1.0, 2.0, 3.0, 2.0])
+    np.testing.assert_array_equal(X["truth"], [1.0, 0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(X["maybe"], [1.0, 1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(X["kind=b"], [0.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(X["code=3"], [0.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(X["exact"], [0.1, 2.0, 3.0, 2.0])
 
 
 def test_two_inputs_of_one_name_are_refused():

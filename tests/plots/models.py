@@ -1,8 +1,10 @@
 """Small fitted models for the tests of figures and reports, each fitted once."""
 
+import warnings
 from functools import cache
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from cavity import EPRegressor
 from cavity.plots.reading import read
@@ -18,17 +20,25 @@ def table(n, d, seed, noise=0.2):
     return X, y + 20.0 * noise * rng.normal(size=n)
 
 
+def fit(n_hidden, X, y, **settings):
+    """A fit that may stop early: these tests are about what is shown of it."""
+    weight = settings.pop("sample_weight", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return EPRegressor(n_hidden, **settings).fit(X, y, sample_weight=weight)
+
+
 @cache
 def fitted(d=3, n=50, prior="ard"):
     """A single fit of three units."""
-    return EPRegressor(3, prior=prior, max_iter=30).fit(*table(n, d, seed=d))
+    return fit(3, *table(n, d, seed=d), prior=prior, max_iter=30)
 
 
 @cache
 def mixture():
     """Two fits of the same rows, unequal in units, under weights of their own."""
     X, y = table(50, 3, seed=3)
-    other = EPRegressor(2, prior="laplace", max_iter=15).fit(X, y)
+    other = fit(2, X, y, prior="laplace", max_iter=15)
     components = [other.posterior_.components[0], fitted().posterior_.components[0]]
     return MixturePosterior(components, np.array([0.3, 0.7]))
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from sklearn.exceptions import NotFittedError
+from tests.plots.models import fit, fitted, mixture, reading, table
 
 from cavity import EPRegressor, plots
 from cavity.plots.style import Z95, plain
 from cavity.plots.weights import group_names
-from tests.plots.models import fitted, mixture, reading, table
 
 FIGURES = {
     "input_weights": lambda ax: plots.input_weights(fitted(), "input", ax),
@@ -143,7 +143,7 @@ def test_effect_of_new_observations_is_wider_and_equals_the_quantiles():
 def test_effect_of_a_yes_or_no_is_two_points():
     X, y = table(40, 2, seed=5)
     X[:, 1] = X[:, 1] > 10.0
-    model = EPRegressor(2, max_iter=10).fit(X, y)
+    model = fit(2, X, y, max_iter=10)
     ax = plots.effect(model, 1)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "1"]
     assert not ax.collections
@@ -161,8 +161,11 @@ def test_effects_share_one_vertical_range():
 
 
 def test_relevance_shows_the_table_largest_effect_on_top():
-    table_ = fitted().relevance_.sorted()
-    ax = plots.relevance(fitted())
+    X, y = table(50, 3, seed=3)
+    model = fit(3, X[:, ::-1], y, prior="ard", max_iter=10)
+    table_ = model.relevance_.sorted()
+    assert table_.name != model.relevance_.name
+    ax = plots.relevance(model)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list(table_.name)
     drawn = segments(ax, lw=1.4)
     np.testing.assert_allclose(drawn[:, 0], table_.effect_lower)

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.plots.models import fit, fitted, mixture, table
 
-from cavity import EPRegressor
 from cavity.plots.fit import pit_difference
 from cavity.plots.loo_rows import LooRows
 from cavity.plots.reading import read
 from cavity.types import Gaussian
-from tests.plots.models import fitted, mixture, table
 
 
 @pytest.mark.parametrize("model", [fitted, mixture])
@@ -28,11 +27,14 @@ def test_quantiles_invert_the_distribution_and_variances_are_those_of_the_pieces
     for level in (0.025, 0.3, 0.975):
         np.testing.assert_allclose(rows.cdf(rows.quantile(level)), level, atol=1e-10)
     # the mean and variance of the whole prediction, from its distribution on a grid of levels
-    levels = (np.arange(400) + 0.5) / 400
-    one = rows.take(np.array([7]))
+    f = Gaussian(np.array([[-4.0, 6.0]]), np.array([[1.0, 0.5]]))
+    noise = Gaussian(np.array([[0.2, -0.3]]), np.array([[0.1, 0.2]]))
+    one = LooRows(f, noise, np.array([[0.0, 0.7]]), np.array([0.4, 0.6]))
+    levels = (np.arange(2000) + 0.5) / 2000
     values = np.array([one.quantile(level)[0] for level in levels])
     assert values.mean() == pytest.approx(one.predicted[0], rel=1e-3)
-    assert values.var() == pytest.approx((one.epistemic_var + one.aleatoric_var)[0], rel=0.02)
+    assert values.var() == pytest.approx((one.epistemic_var + one.aleatoric_var)[0], rel=2e-3)
+    np.testing.assert_allclose(one.epistemic_var, 0.4 * 1.0 + 0.6 * 0.5 + 0.4 * 0.6 * 10.0**2)
 
 
 def test_tails_are_accurate_where_the_distribution_rounds_to_one():
@@ -49,7 +51,7 @@ def test_rows_are_the_users_whatever_the_engine_did_with_them():
     weight = np.ones(30)
     weight[[0, 20]] = 0.0  # left out of the fit
     weight[5] = 2.0
-    model = EPRegressor(2, max_iter=10).fit(X, y, sample_weight=weight)
+    model = fit(2, X, y, sample_weight=weight, max_iter=10)
     reading = read(model)
     np.testing.assert_array_equal(reading.rows, np.delete(np.arange(30), [0, 20]))
     np.testing.assert_allclose(reading.observed, y[reading.rows])

@@ -7,13 +7,14 @@ saved but far from converged, 130 interrupted.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
 
 from cavity.cli.parser import parser
 
-OK, BAD_INPUT, INTERRUPTED = 0, 1, 130
+OK, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +30,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 done, 1 bad input, 2 wrong usage, 3 fitted but far from converged, 130 interrupted.
     """
-    arguments = parser().parse_args(argv)
+    commands = parser()
+    arguments = commands.parse_args(argv)
+    if not hasattr(arguments, "run"):
+        commands.print_help(sys.stderr)
+        return USAGE
+    log = logging.getLogger("cavity")
+    level = log.level
+    if arguments.quiet:
+        log.setLevel(logging.ERROR)
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()
@@ -45,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"cavity: {_sentence(error)}", file=sys.stderr)
         return BAD_INPUT
+    finally:
+        log.setLevel(level)
     return code
 
 

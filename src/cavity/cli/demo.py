@@ -36,9 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
         fresh = datasets.case2(1000, random_state=1)
         X = pandas().DataFrame(fresh.X, columns=case2.feature_names_in_)
         title = "Case 2: ten effects, from none to strongly nonlinear"
-        written.append(write_report(case2, folder / "report.html", X, fresh.y, title))
+        written.append(write_report(case2, folder / "report.html", X, fresh.y, title, first_row=1))
         title = "Diabetes: progression of the disease after one year"
-        written.append(write_report(diabetes, folder / "diabetes.html", title=title))
+        written.append(write_report(diabetes, folder / "diabetes.html", title=title, first_row=1))
     except ImportError as error:
         console.note(f"no figures and no reports: {error}")
         return 0
@@ -71,7 +71,7 @@ def _case2(console: Console) -> tuple[Any, datasets.Simulated]:
 def _diabetes(console: Console) -> Any:
     data = datasets.load_diabetes()
     console.show(
-        "Diabetes (scikit-learn): 442 patients, ten measurements, and the progression of the disease a year on.",
+        "Diabetes (scikit-learn): 442 patients, ten measurements, and how the disease progressed in a year.",
         "",
     )
     model = _fitted(console, data.X, data.y, list(data.feature_names), "Diabetes")
@@ -79,8 +79,8 @@ def _diabetes(console: Console) -> Any:
     first = pandas().DataFrame(data.X[:1], columns=data.feature_names)
     ((lower, upper),) = model.predict_interval(first, 0.95)
     console.show(
-        f"The first patient: predicted {model.predict(first)[0]:.0f}, 95 % interval {lower:.0f} to {upper:.0f}; "
-        f"observed {data.y[0]:.0f}.",
+        f"The first patient: predicted {model.predict(first)[0]:.0f}, 95 % interval {lower:.0f} to "
+        f"{upper:.0f}; observed {data.y[0]:.0f}.",
         "\n",
     )
     return model
@@ -88,7 +88,8 @@ def _diabetes(console: Console) -> Any:
 
 def _fitted(console: Console, X: Any, y: Any, names: list[str], what: str) -> Any:
     model = EPRegressor(n_starts=STARTS, random_state=0)
-    fit(model, pandas().DataFrame(X, columns=names), y, None, console, what)
+    if not fit(model, pandas().DataFrame(X, columns=names), y, None, console, what):
+        raise KeyboardInterrupt
     _, lines = described_fit(model, TableEncoder.of_numbers(names))
     console.show(*lines, "")
     return model
@@ -106,7 +107,7 @@ def _figures(case2: Any, diabetes: Any, problem: datasets.Simulated, folder: Pat
         "case2-effects.svg": axes[0].figure,
         "case2-relevance.svg": plots.relevance(case2).figure,
         "diabetes-relevance.svg": plots.relevance(diabetes).figure,
-        "diabetes-observed.svg": plots.observed(diabetes).figure,
+        "diabetes-observed.svg": plots.observed(diabetes, first_row=1).figure,
     }
     from matplotlib import pyplot
 

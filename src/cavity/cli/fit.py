@@ -10,7 +10,7 @@ from cavity.cli.console import Console
 from cavity.cli.models import Training, build, check_writable, described_fit, fit, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
 
-FAR_FROM_CONVERGED = 3
+FAR_FROM_CONVERGED, INTERRUPTED = 3, 130
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -20,10 +20,11 @@ def run(arguments: argparse.Namespace) -> int:
     training = Training(arguments, console)
     started = time.perf_counter()
     model = build(arguments, training.encoder, n_jobs=arguments.jobs)
-    fit(model, training.X, training.y, training.weight, console, "Fitting")
+    undisturbed = fit(model, training.X, training.y, training.weight, console, "Fitting")
     elapsed = time.perf_counter() - started
     model.save(arguments.out, extra={"table": training.encoder.to_json()})
-    numbers, lines = described_fit(model, training.encoder)
+    model.target_name_ = arguments.target
+    numbers, lines = described_fit(model, training.encoder, len(training.rows) < len(training.table.frame))
     console.deliver(
         {
             "model": arguments.out,
@@ -41,6 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         f"Saved to {arguments.out}. Next: cavity predict {arguments.out} NEW.csv --intervals, "
         f"or cavity report {arguments.out}."
     )
+    if not undisturbed:
+        print("cavity: interrupted; what was found by then is saved.", file=sys.stderr)
+        return INTERRUPTED
     if mismatch(model) > LARGE_MISMATCH:
         print(f"cavity: far from converged ({mismatch(model):.2g} sds). {model.status_}", file=sys.stderr)
         return FAR_FROM_CONVERGED

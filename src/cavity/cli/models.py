@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -134,17 +138,41 @@ class Sweeps:
         self.progress.at(done, detail)
 
 
-def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> EPRegressor:
-    """Fit with progress on standard error."""
+@contextmanager
+def interrupts() -> Iterator[list[int]]:
+    """Interrupts that arrive meanwhile, also those after which the engine keeps its state and returns."""
+    seen: list[int] = []
+
+    def interrupted(signum: int, _frame: Any) -> None:
+        seen.append(signum)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> bool:
+    """Fit with progress on standard error; False where it was interrupted and what was found is kept."""
     sweeps = EXTRA_SWEEPS + model.max_iter
-    with console.progress(what, model.n_starts * sweeps) as progress, warnings.catch_warnings():
+    with (
+        interrupts() as seen,
+        console.progress(what, model.n_starts * sweeps) as progress,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
         model.set_params(verbose=Sweeps(progress, model.n_starts, sweeps))
         model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)
-        progress.finish("converged" if model.converged_ else "stopped before the tolerance was reached")
-    return model
+        ended = "converged" if model.converged_ else "stopped before the tolerance was reached"
+        progress.finish("interrupted" if seen else ended)
+    return not seen
 
 
 def mismatch(model: Any) -> float:
@@ -177,8 +205,13 @@ def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
     return relevance(model.posterior_, input_blocks(names, encoder.origins)).sorted()
 
 
-def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], list[str]]:
-    """A fitted model in numbers for programs, and in lines for people."""
+def described_fit(
+    model: Any, encoder: TableEncoder, some_left_out: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """A fitted model in numbers for programs, and in lines for people.
+
+    Rows are named by their number among those fitted; where some rows were left out that is said.
+    """
     reading = read(model, encoder.features)
     judged = judge_left_out(reading)
     matters = relevance_by_column(model, encoder)
@@ -210,6 +243,7 @@ def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], li
         "",
         "Worth knowing",
         *(f"  {line}" for worry in worth for line in wrapped(worry.text)),
+        *(["  - Row numbers count the rows that were fitted, not those left out."] if some_left_out else []),
     ]
     return numbers, lines
 

@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     version = import_module("cavity").__version__  # the package stands above this room
     top = argparse.ArgumentParser("cavity", description=SUMMARY, epilog=START, **_STYLE)
     top.add_argument("--version", action="version", version=f"cavity {version}")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
     fit = _command(commands, "fit", "fit a network to a table and save it", FIT, FIT_EXAMPLES)
     fit.add_argument("data", metavar="DATA", help='table to learn from; "-" is standard input')

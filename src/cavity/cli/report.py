@@ -7,7 +7,7 @@ import argparse
 import numpy as np
 
 from cavity.cli.console import Console
-from cavity.cli.models import check_writable, load
+from cavity.cli.models import check_writable, load, relevance_by_column
 from cavity.report import write_report
 from cavity.tables import TableError, read_table
 from cavity.tables.columns import targets
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         encoded = encoder.encode(table, rows)
         console.note(*table.notes, *encoded.notes)
         X, y = encoded.X, targets(table.frame, encoder.target, table.name)[encoded.rows]
-    write_report(model, arguments.out, X=X, y=y, title=arguments.title)
+    matters = relevance_by_column(model, encoder)
+    write_report(model, arguments.out, X, y, arguments.title, relevance=matters, first_row=1)
     console.say(f"Written to {arguments.out}; open it in a browser.")
     return 0

@@ -122,10 +122,6 @@ def tilted_activation(
         b = given.mu * scale
         var = v + v * v * b * b * float(z.d2)
         return Gaussian(m + v * b * float(z.d1), var)
-    step = nodes.SPACING / np.sqrt(1.0 / v + slope**2 * (given.mu**2 + given.s) / t_min)
-    step = min(step, nodes.ERF_SPACING * activation.bend)
-    if given.s > 0.0:
-        step = min(step, 0.25 * np.sqrt(t_min / given.s) / slope)
 
     def log_density(h: FloatArray) -> FloatArray:
         f = given.moments(scale * activation(h))
@@ -136,20 +132,28 @@ def tilted_activation(
     upper = float(
         likelihood.log_z_upper(np.float64(var_min), np.float64(log_scale), np.float64(row_var), fraction)
     )
-    half = np.sqrt(v * 2.0 * (nodes.TAIL + max(0.0, upper - at_mean)))
+    gain = max(0.0, upper - at_mean)
+    # as in the kernel: the likelihood's curvature in g grows with its misfit
+    curvature = slope**2 * (given.mu**2 + given.s) / t_min
+    step = nodes.SPACING / np.sqrt(1.0 / v + curvature * (1.0 + 4.0 * gain))
+    step = min(step, nodes.ERF_SPACING * activation.bend)
+    if given.s > 0.0:
+        step = min(step, 0.25 * np.sqrt(t_min / given.s) / slope)
+    half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
     lo, hi = m - half, m + half
-    if activation.limits is not None and hi - lo > 3.0 * nodes.SATURATED and upper - at_mean < nodes.MAX_GAIN:
+    if activation.limits is not None and hi - lo > 3.0 * nodes.SATURATED and gain < nodes.MAX_GAIN:
         wide = _wide_activation(activation, scale, m, v, step, log_density, max(upper, at_mean))
         if wide is not None:
             return wide
     count = int((hi - lo) / step) + 2
-    for _ in range(6):
-        if count <= nodes.DIRECT:
-            break
-        h = np.linspace(lo, hi, 16 * nodes.DIRECT)  # fine enough to see a narrow second mode
-        p = log_density(h)
-        keep = np.flatnonzero(p > p.max() - nodes.TAIL)
-        lo, hi = h[max(keep[0] - 1, 0)], h[min(keep[-1] + 1, len(h) - 1)]
+    if count > nodes.DIRECT or gain > nodes.MAX_GAIN:
+        code = activation.kernel_code
+        resid = float(y - given.f_mean)
+        mode = (
+            nodes.likelihood_mode(code, scale, given.g_mean, given.mu, resid) if code is not None else np.nan
+        )
+        # without a kernel form the second mode is unknown: look sixteen times closer instead
+        lo, hi = _trim(log_density, lo, hi, step, mode, nodes.DIRECT * (1 if code is not None else 16))
         count = int((hi - lo) / step) + 2
     count = min(count, nodes.MAX_NODES)
     h = np.linspace(lo, hi, count)
@@ -157,6 +161,31 @@ def tilted_activation(
     w = np.exp(p - p.max())
     mean = float(np.sum(w * (h - m)) / np.sum(w))
     return Gaussian(m + mean, float(np.sum(w * (h - m - mean) ** 2) / np.sum(w)))
+
+
+def _trim(
+    log_density: Callable[[FloatArray], FloatArray],
+    lo: float,
+    hi: float,
+    step: float,
+    mode: float,
+    count: int,
+) -> tuple[float, float]:
+    """Shrink an interval to where the density is within e^-28 of its top, as the kernel does."""
+    for _ in range(6):
+        coarse = (hi - lo) / (count - 1)
+        h = lo + coarse * np.arange(count)
+        p = log_density(h)
+        at_mode = float(log_density(np.array([mode]))[0]) if lo <= mode <= hi else -np.inf
+        best = max(float(p.max()), at_mode)
+        keep = np.flatnonzero(p > best - nodes.TAIL)
+        left, right = (h[keep[0]] - coarse, h[keep[-1]] + coarse) if len(keep) else (np.inf, -np.inf)
+        if at_mode > best - nodes.TAIL:
+            left, right = min(left, mode - coarse), max(right, mode + coarse)
+        lo, hi = max(lo, left), min(hi, right)
+        if int((hi - lo) / step) + 2 <= nodes.DIRECT:
+            break
+    return lo, hi
 
 
 def _wide_activation(
@@ -171,7 +200,7 @@ def _wide_activation(
     """Tilted moments under a cavity wider than the bend of a saturating g; see the kernel's `_h_wide`.
 
     L(h) - a - bΦ(h), a and b from the limits of g, vanishes beyond ±6.5 and is integrated by the
-    trapezoid rule; a + bΦ(h) in closed form. None where cancellation would cost six digits.
+    trapezoid rule; a + bΦ(h) in closed form. None where cancellation would cost a few digits.
     """
     edge = nodes.SATURATED
     h = np.linspace(-edge, edge, int(2.0 * edge / step) + 2)
@@ -190,7 +219,7 @@ def _wide_activation(
     first = (rise * v / np.sqrt(1.0 + v) * pdf + unit * (rest * z).sum()) / total
     second = (low * v + rise * (v * cdf - v * v * a * pdf / (1.0 + v)) + unit * (rest * z * z).sum()) / total
     var = second - first * first
-    return Gaussian(m + first, var) if var > 1e-4 * second else None
+    return Gaussian(m + first, var) if var > 0.02 * second else None
 
 
 def tilted_activation_2d(

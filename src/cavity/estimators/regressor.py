@@ -149,6 +149,12 @@ class EPRegressor(RegressorMixin, EPEstimator):
             held = float(self.noise)
             if not (np.isfinite(held) and held >= 0.0):
                 raise ValueError(f"noise must be a standard deviation >= 0, got {self.noise!r}.")
+            unknown = np.flatnonzero(prepared.data.row_var <= 0.0)
+            if held == 0.0 and len(unknown):
+                raise ValueError(
+                    f"noise=0 but row {int(prepared.rows[unknown].min())} has no known noise variance: give "
+                    "noise_var to fit, or leave noise to be inferred."
+                )
             sd = held / prepared.scaling.y_scale
             return Noise(2.0 * float(np.log(sd)) if sd > 0.0 else -np.inf, 0.0)
         return Noise(*_pair(self.noise, "noise"))

@@ -82,6 +82,8 @@ def _numbers(values: Any, what: str, names: Sequence[str] | None = None) -> Floa
                 float(cells[at])
             except (TypeError, ValueError):
                 where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "")
+                if cells[at] is None or type(cells[at]).__name__ in ("NAType", "NaTType"):
+                    raise ValueError(f"{what} is missing (NaN) in {where}: impute or drop it.") from None
                 shown = repr(cells[at])[:60]
                 kind = "text" if isinstance(cells[at], str) else f"{shown}, which is no number,"
                 detail = f": {shown}" if kind == "text" else ""

@@ -110,7 +110,7 @@ def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
     The likelihood L(h) is constant beyond ±SATURATED. With a = L(-∞), b = L(∞) - L(-∞) the part
     a + bΦ(h) is integrated in closed form against N(h | mc, vc), and only L(h) - a - bΦ(h), which
     vanishes at both ends, by the trapezoid rule. Returns mean, variance and nodes; variance -1 where
-    cancellation would cost more than six digits.
+    cancellation would cost more than a few digits.
     """
     lo, hi = -SATURATED, SATURATED
     n = int((hi - lo) / step) + 2
@@ -149,13 +149,13 @@ def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
     first = (rise * vc / math.sqrt(1.0 + vc) * pdf + unit * s1) / total
     second = (low * vc + rise * (vc * cdf - vc * vc * a * pdf / (1.0 + vc)) + unit * s2) / total
     var = second - first * first
-    if not (total > 1e-6 * (low + abs(rise)) and var > 1e-4 * second):
+    if not (total > 1e-6 * (low + abs(rise)) and var > 0.02 * second):
         return 0.0, -1.0, n
     return mc + first, var, n
 
 
 @njit(**_JIT)
-def _likelihood_mode(kind, scale, mg, mu, r0):
+def likelihood_mode(kind, scale, mg, mu, r0):
     """Activation at which the residual vanishes, or NaN where no activation reaches it."""
     if mu == 0.0:
         return math.nan
@@ -191,18 +191,20 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     prec = 1.0 / vc
     t_min = max(noise, t0 - c * c / s) if s > 0.0 else t0
     slope = scale * _ERF_SLOPE if kind == ERF else scale
-    narrow = 1.0 / math.sqrt(prec + slope * slope * (mu * mu + s) / t_min)
-    step = SPACING * narrow
-    if kind == ERF:
-        step = min(step, ERF_SPACING)
-    if s > 0.0:  # T(h) vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
-        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
     g_mean = scale * math.erf(mc * _RSQRT2) if kind == ERF else scale * mc
     d = g_mean - mg
     t = max(t0 + d * (2.0 * c + d * s), noise)
     r = r0 - mu * d
     at_mean = -0.5 * r * r / t
     gain = max(0.0, -at_mean + 0.5 * math.log(t / t_min))
+    # The curvature of r²/2T in g is at most (μ² + s)(1 + 4·r²/2T)/T, since T is quadratic in g.
+    curvature = slope * slope * (mu * mu + s) / t_min
+    narrow = 1.0 / math.sqrt(prec + curvature * (1.0 + 4.0 * gain))
+    step = SPACING * narrow
+    if kind == ERF:
+        step = min(step, ERF_SPACING)
+    if s > 0.0:  # T(h) vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
+        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
     half = sd * math.sqrt(2.0 * (TAIL + gain))
     lo, hi = -half, half  # relative to the cavity mean
     n = int((hi - lo) / step) + 2
@@ -211,7 +213,7 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
         if var > 0.0:
             return mean, var, wide
     if n > DIRECT or gain > MAX_GAIN:
-        mode = _likelihood_mode(kind, scale, mg, mu, r0) - mc
+        mode = likelihood_mode(kind, scale, mg, mu, r0) - mc
         for _ in range(6):
             coarse = (hi - lo) / (DIRECT - 1)
             best = -math.inf
@@ -290,7 +292,8 @@ def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
     gain = max(0.0, bound - at_mean)
     half = sd * math.sqrt(2.0 * (LOG_SCALE_TAIL + gain))
     lo, hi = -half, half
-    step = min(SPACING * sd, LOG_SCALE_SPACING)
+    # -r²/2V_y curves by at most 2·r²/2V_y in θ; an outlier's density can be that much narrower
+    step = min(SPACING / math.sqrt(1.0 / vc + 2.0 * gain), LOG_SCALE_SPACING)
     n = int((hi - lo) / step) + 2
     if n > DIRECT:
         for _ in range(4):

@@ -19,7 +19,7 @@ INK = "#1b1f24"
 Z95 = 1.959963984540054  # half-width of a 95 % interval in sds
 Z50 = 0.6744897501960817  # and of a 50 % interval
 
-NAME_LENGTH = 28
+NAME_LENGTH = 22
 
 
 def pyplot() -> Any:

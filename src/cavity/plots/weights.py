@@ -79,7 +79,7 @@ def input_weights(
     intervals(ax, place.ravel(), mean.ravel(), sd.ravel(), colour.ravel(), thick / 2.6, thick)
     ax.set_ylim(-0.5, groups - 0.5)
     rows_on_y(ax, labels, range(groups))
-    return finish(ax, f"Input weights by {by}{note}{phrase}", "weight, inputs standardised")
+    return finish(ax, f"Input weights by {by}{note}{phrase}", "weight, standardised")
 
 
 def scales(
@@ -125,13 +125,14 @@ def scales(
         middle, half = spec.scale_prior.mean[l0], Z95 * np.sqrt(spec.scale_prior.var[l0])
         ax.axvspan(middle - half, middle + half, color=RULE, alpha=0.4, lw=0, label="prior, 95 %")
         intervals(ax, place[free], mean[keep][free], sd[keep][free], np.full(int(free.sum()), MAIN))
-        ax.legend(frameon=False, fontsize="small", loc="best", handlelength=1.2)
+        above = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
+        ax.legend(frameon=False, fontsize="small", handlelength=1.2, **above)
     if (~free).any():
         ax.plot(mean[keep][~free], place[~free], "o", ms=4, mfc="none", mec=MAIN)
     ax.set_ylim(-0.6, len(keep) - 0.4)
     rows_on_y(ax, [labels[g] for g in keep], place)
     ax.locator_params(axis="x", nbins=6)
-    return finish(ax, f"Prior scales{note}{phrase}", "φ, log prior variance of the weights")
+    return finish(ax, f"Prior scales{note}{phrase}", "φ, log prior variance")
 
 
 def output_weights(model: Any, ax: Any = None, *, component: int | None = None, bias: bool = False) -> Any:
@@ -167,7 +168,7 @@ def output_weights(model: Any, ax: Any = None, *, component: int | None = None, 
         ax.plot(mean, np.arange(count), "o", ms=4, mfc="none", mec=MAIN)
     ax.set_ylim(-0.6, count - 0.4)
     rows_on_y(ax, labels, range(count))
-    return finish(ax, f"Output weights{phrase}", "weight of the unit, target standardised")
+    return finish(ax, f"Output weights{phrase}", "weight, standardised")
 
 
 def weights_height(groups: int, items: int) -> float:

@@ -133,11 +133,11 @@ def _inside(reading: Reading) -> list[Drawing]:
             ("unit", K, d, "The same weights by hidden unit, inputs from top to bottom in their own order."),
         )
     ]
-    groups = min(fitted.spec.n_groups, 2 * MAX_ROWS)
+    groups = min(fitted.spec.n_groups, MAX_ROWS)
     out += [
         drawing(
             "scales",
-            lambda ax: plots.scales(named, ax),
+            lambda ax: plots.scales(named, ax, max_groups=MAX_ROWS),
             "Log prior variances of the weights, 95 % intervals. Far left: switched off. Hollow: held.",
             (WIDTH, 0.8 + 0.18 * max(groups, 4)),
         ),

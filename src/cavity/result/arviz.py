@@ -37,6 +37,11 @@ def import_arviz() -> Any:
     return arviz
 
 
+def _before_one(az: Any) -> bool:
+    """Whether this is ArviZ 0.x; 1.x answers to the old names too, with a pointer to its migration guide."""
+    return int(str(az.__version__).split(".", maxsplit=1)[0]) < 1
+
+
 def fitted_rows(posterior: MixturePosterior) -> IntArray:
     """The user's rows that were fitted, those of positive weight."""
     return np.flatnonzero(posterior.components[0].prepared.row_of >= 0)
@@ -96,7 +101,7 @@ def to_arviz(
         "X": ["row", "input"],
         "loo_i": ["row"],
     }
-    if hasattr(az, "InferenceData"):
+    if _before_one(az):
         return az.from_dict(**groups, coords=coords, dims=dims, attrs=ATTRS)
     return az.from_dict(groups, coords=coords, dims=dims, attrs={"/": ATTRS})
 
@@ -149,7 +154,7 @@ def elpd_loo(posterior: MixturePosterior) -> Any:
     pointwise = xr.DataArray(loo, dims=["row"], coords={"row": rows}, name="loo_i")
     elpd, se = float(loo.sum()), float(np.sqrt(len(loo) * np.var(loo)))
     p = float(inside.sum() - loo.sum())
-    if hasattr(az, "InferenceData"):
+    if _before_one(az):
         from arviz.stats.stats_utils import ELPDData
 
         index = ["elpd_loo", "se", "p_loo", "n_samples", "n_data_points", "warning", "loo_i", "scale"]

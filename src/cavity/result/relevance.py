@@ -46,7 +46,9 @@ class Relevance:
         the weights, for standardised inputs. Inputs that share a scale share these numbers; where the units
         have scales of their own, all units count alike.
     effect, effect_lower, effect_upper : size of the effect in the units of y: root mean square over the rows
-        of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval.
+        of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval. An
+        effect is never negative, so for an input that does little the interval may lie above ``effect``:
+        drawn functions wiggle where their mean is flat.
     probability : posterior probability that the effect exceeds ``threshold`` · sd(y).
     threshold : that threshold; 0.1, or 1 % of the variance of y, unless another was asked for.
     """

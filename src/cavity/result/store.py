@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import sys
 import zipfile
 import zlib
@@ -60,7 +61,7 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":")).encode()
     members = {MANIFEST: text, CHECKSUM: hashlib.sha256(text).hexdigest().encode()}
     members |= {f"{key}.npy": blob for key, blob in blobs.items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:

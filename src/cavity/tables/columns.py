@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from typing import Any
 
@@ -15,6 +14,7 @@ NUMBER, BOOLEAN, CATEGORY = "number", "boolean", "category"
 KINDS = (NUMBER, BOOLEAN, CATEGORY)
 
 MOSTLY = 0.5  # a text column with at least this share of numbers is a numeric column with text in it
+DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period", "interval"}
 DATE_SHARE = 0.9
 MANY_LEVELS = 20  # up to here, a text column may have as many levels as it likes, short of one per row
 
@@ -37,22 +37,27 @@ def kind_of(values: Any, name: str, table: str) -> str:
     if isinstance(values.dtype, pandas().CategoricalDtype):
         return CATEGORY
     present = values[~missing(values)]
-    if len(present) and all(isinstance(v, bool | np.bool_) for v in present):
+    inferred = api.infer_dtype(present, skipna=True)
+    if inferred == "boolean":
         return BOOLEAN
-    if any(isinstance(v, datetime.date | datetime.time | datetime.timedelta) for v in present):
+    if inferred in DATES:
         raise _dates(present, name, table)
-    odd = next((v for v in present if isinstance(v, list | dict | tuple | set | bytes | np.ndarray)), None)
+    odd = None
+    if inferred in {"mixed", "bytes"}:
+        odd = next((v for v in present if not isinstance(v, str | int | float)), None)
     if odd is not None:
         raise TableError(
             f"Column {name!r} of {table} holds {type(odd).__name__} values, neither numbers nor text: "
             f"leave it out with --ignore {name}, or turn it into columns first."
         )
-    text = _text(present)
-    if len(text) and text.map(lambda v: bool(_DATE.fullmatch(v))).mean() >= DATE_SHARE:
-        raise _dates(text, name, table)
-    parsed = parsed_text(text)
-    if len(text) and parsed.notna().mean() >= MOSTLY:
-        bad = text[parsed.isna()]
+    # the distinct values decide; there are often few
+    counts = present.value_counts()
+    distinct, share = _text(counts.index.to_series()), counts.to_numpy() / max(len(present), 1)
+    if share[distinct.map(lambda v: bool(_DATE.fullmatch(v))).to_numpy()].sum() >= DATE_SHARE:
+        raise _dates(_text(present), name, table)
+    if share[parsed_text(distinct).notna().to_numpy()].sum() >= MOSTLY:
+        text = _text(present)
+        bad = text[parsed_text(text).isna()]
         if len(bad):
             raise _not_a_number(bad, len(text) - len(bad), name, table, "--categorical")
         return NUMBER
@@ -63,7 +68,12 @@ def missing(values: Any) -> Any:
     """Mask of missing values; blank text counts."""
     mask = values.isna()
     if values.dtype.kind == "O" or values.dtype.name in {"str", "string"}:
-        mask = mask | values.map(lambda v: isinstance(v, str) and not v.strip()).astype(bool)
+        try:
+            distinct = values.unique()
+        except TypeError:  # lists and the like have no hash, and are not blank
+            return mask
+        blank = [v for v in distinct if isinstance(v, str) and not v.strip()]
+        mask = mask | values.isin(blank) if blank else mask
     return mask
 
 
@@ -135,9 +145,10 @@ def weights(frame: Any, name: str, table: str) -> FloatArray:
 
 def levels(values: Any) -> Any:
     """Values as stripped text, None where missing; whole numbers are written without a point."""
-    absent = missing(values)
-    out = values.astype(object).where(~absent, None)
-    return out.map(_level, na_action="ignore").where(~absent, None)
+    pd = pandas()
+    codes, distinct = pd.factorize(values)
+    text = np.array([*(_level(v) or None for v in distinct), None], dtype=object)
+    return pd.Series(text[codes], index=values.index, dtype=object)
 
 
 def check_levels(present: Any, distinct: int, name: str, table: str) -> None:
@@ -159,7 +170,6 @@ def parsed_text(text: Any) -> Any:
     parsed = pd.to_numeric(text, errors="coerce")
     if len(text) and parsed.isna().any() and text.map(lambda v: bool(_DECIMAL_COMMA.fullmatch(v))).all():
         parsed = pd.to_numeric(text.str.replace(",", "."), errors="coerce")
-    # "nan" spelled in some way that the reader did not take for missing is text here
     return parsed
 
 
