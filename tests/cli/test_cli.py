@@ -246,6 +246,28 @@ def test_evaluate(tmp_path, capsys):
     assert found["mlpd_gain"]["mean"] == pytest.approx(gain)
 
 
+def test_a_fold_is_filled_from_its_own_training_rows(tmp_path, capsys, monkeypatch):
+    data = frame(30)
+    data.loc[3, "size"] = np.nan
+    filled = []
+
+    class Watched(cavity.EPRegressor):
+        def fit(self, X, y, sample_weight=None):
+            known = data["size"].iloc[X.index]
+            if 3 in X.index:
+                filled.append((X.loc[3, "size"], known.median()))
+            return super().fit(X, y, sample_weight)
+
+    monkeypatch.setattr(models, "EPRegressor", Watched)
+    path = write(tmp_path / "data.csv", data)
+    code, _, _ = run(capsys, "evaluate", path, "--target", "y", "--cv", "3", "--impute", "-q", *QUICK)
+    assert code == 0
+    # the row is held out once, and the medians of the training rows differ
+    assert len(filled) == 2
+    assert filled[0][1] != filled[1][1]
+    assert all(value == median for value, median in filled)
+
+
 def test_info(folder, capsys):
     code, text, _ = run(capsys, "info", folder / "m.cavity")
     assert code == 0
