@@ -10,7 +10,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c c
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo         fit a network to a small data set and show what it found"
+	@echo "make demo         fit two small data sets, show what was found, write demo/report.html"
 	@echo "make test         run the tests; ARGS='-m \"not slow\"' passes options on to pytest"
 	@echo "make check        formatting, lint and types"
 	@echo "make format       rewrite the code in the house format"
@@ -36,7 +36,7 @@ $(VENV)/.docs: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/cavity demo --out demo
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -q $(ARGS)
@@ -57,5 +57,5 @@ bench-sweep: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed/sweep.py
 
 clean:
-	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

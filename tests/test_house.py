@@ -245,6 +245,7 @@ def test_constraints_pin_one_version_each():
     extras = project["optional-dependencies"]
     in_dev = ["plot", "report", "cli", "parquet", "arviz"]
     assert f"cavity[{','.join(in_dev)}]" in extras["dev"]
-    wanted = [*project["dependencies"], *extras["dev"][1:], *(line for name in in_dev for line in extras[name])]
+    wanted = [*project["dependencies"], *extras["dev"][1:]]
+    wanted += [line for name in in_dev for line in extras[name]]
     unpinned = {re.match(r"[\w-]+", line).group().lower() for line in wanted} - set(names)
     assert not unpinned, f"constraints.txt does not pin {sorted(unpinned)}"
