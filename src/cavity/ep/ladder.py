@@ -20,7 +20,7 @@ from cavity.ep.map_start import linearised_state, map_network
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import drop_small, stacking_weights
-from cavity.ep.starts import STARTS, zero_state
+from cavity.ep.starts import STARTS, check_fit, zero_state
 from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 from cavity.model.priors import GaussianPrior
@@ -79,7 +79,12 @@ class Plan(NamedTuple):
 
 
 def default_step(data: TrainingData, spec: ModelSpec) -> Step:
-    """Sequential for small problems, blocks for larger ones: the cost of refreshing q(w) decides."""
+    """Sequential for small problems, blocks for larger ones: the cost of refreshing q(w) decides.
+
+    The diagonal form refreshes as a whole, so it sweeps in parallel, with the paper's stronger damping.
+    """
+    if spec.resolved_form(data.n_rows) == "diagonal":
+        return Step(block_size=None, damping=0.3)
     work = spec.n_hidden * spec.n_inputs**2
     if data.n_rows <= 1500 and work <= 30 * 40**2:
         return Step(block_size=1, damping=0.7)
@@ -151,6 +156,9 @@ def run_map_start(
     noise_var = plan.noise_var if spec.noise.inferred else max(float(np.exp(spec.noise.mean)), 1e-6)
     network = map_network(spec, data, noise_var, weight_var, rng)
     state = linearised_state(spec, data, network, noise_var, weight_var)
+    if not spec.noise.inferred:  # the MAP fit needs a positive variance, the model may hold zero
+        held = Gaussian(spec.noise.mean, 0.0)
+        state = state._replace(posterior=state.posterior._replace(noise=held))
     step = options.step if options.step is not None else default_step(data, spec)
     schedule = map_schedule(step, options.max_iter, options.tol)
     return solve(
@@ -166,6 +174,7 @@ def fit_ensemble(
 ) -> Ensemble:
     """Run the starts and stack them; with a time limit, as many as fit into it (at least one)."""
     options = options if options is not None else FitOptions()
+    check_fit(spec, data)
     began = time.perf_counter()
 
     def left() -> float | None:

@@ -139,6 +139,20 @@ def _scale_shares(
     return share[spec.group_of], int(halved.sum())
 
 
+def _positive_shares(state: EPState, proposed: FloatArray, share: FloatArray) -> tuple[FloatArray, int]:
+    """Shares that keep every prior site precision above a thousandth of the marginal one; how many were cut.
+
+    The dual and diagonal coordinates need positive prior precisions, the full ones only a positive
+    definite total. A weight whose prior would rather have a negative one is determined by the data, and
+    a thousandth of its precision changes nothing there.
+    """
+    old = state.priors.w.tau
+    floor = 1e-3 / state.posterior.w.var
+    wrong = old + share * (proposed - old) < floor
+    room = np.maximum(old - floor, 0.0) / np.where(wrong, np.maximum(old - proposed, 1e-300), 1.0)
+    return np.where(wrong, np.minimum(share, room), share), int(wrong.sum())
+
+
 class PriorRun(NamedTuple):
     """A run of inner iterations: the state, the first mismatch seen and the counts."""
 
@@ -169,6 +183,9 @@ def update_weight_priors(
             break
         share, cut = _scale_shares(spec, state, visit.scale, damping)
         shortened += cut
+        if spec.resolved_form(data.n_rows) != "full":
+            share, cut = _positive_shares(state, visit.value.tau, share)
+            shortened += cut
         for _ in range(12):
             w = _between(state.priors.w, visit.value, share)
             scale = _between(state.priors.scale, visit.scale, share)

@@ -26,9 +26,7 @@ class Status(Enum):
     """How a fit ended; the value is the sentence the user reads."""
 
     CONVERGED = "Converged: every tilted moment agrees with its marginal."
-    MAX_SWEEPS = (
-        "Not converged: the sweeps ran out. The last state is kept; raise max_sweeps or lower the dampings."
-    )
+    MAX_SWEEPS = "Not converged: the sweeps ran out. The last state is kept; allow more (max_iter)."
     OSCILLATING = (
         "Not converged: the moments keep oscillating although the damping was cut. The last state is kept; "
         "lower the fraction or try another start."

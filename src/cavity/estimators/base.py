@@ -222,7 +222,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         main = self.posterior_.main.solution
         unfinished = [s for s in ensemble.solutions if not s.converged]
         self.converged_ = not unfinished
-        self.status_ = main.status.value.replace("max_sweeps", "max_iter")  # the name it has here
+        self.status_ = main.status.value
         if main.converged and unfinished:
             count = len(ensemble.solutions)
             self.status_ = f"{len(unfinished)} of {count} stacked fits did not converge; the heaviest did."
