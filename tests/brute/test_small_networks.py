@@ -5,6 +5,7 @@ h_i given the plug-in θ̂ and Gaussian f). With it free, the posterior is a rid
 follow: single weights come out far too sure, f much less so.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,11 +16,13 @@ from tests.invariants.problems import Axis, panels, run
 from cavity.ep.evidence import log_evidence
 from cavity.ep.schedule import Step
 from cavity.ep.solve import solve
-from cavity.ep.starts import zero_start
+from cavity.ep.starts import state_from_sites, zero_start
+from cavity.ep.state import initial_prior_sites, zero_row_sites
 from cavity.model.data import TrainingData
 from cavity.model.priors import PRIORS, TruncatedStudentTPrior
 from cavity.model.spec import Noise, Output, network
 from cavity.result.predict import latent_moments
+from cavity.types import Natural
 
 NOISE, NOISE_PRIOR = 0.09, (-2.0, 0.5)
 V_TRUE = 1.3
@@ -154,6 +157,32 @@ def test_one_row_is_exact(x, y):
     # the sites stop at a mismatch of 1e-7; the kernel's quadrature is good to 1e-9 here
     assert q.w.mean[0, 0] == pytest.approx(mean, abs=1e-6 * np.sqrt(var))
     assert q.w.var[0, 0] == pytest.approx(var, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 15])
+@pytest.mark.parametrize("seed", range(3))
+def test_known_features_make_the_output_exact(n, seed):
+    """Input weight known to 1e-4: v meets Gaussian rows and one truncated-t factor, so q(v) is exact."""
+    data = problem(n, 1, seed)
+    spec = spec_of(1, 1, False)
+    priors = initial_prior_sites(spec)
+    priors = priors._replace(w=Natural(np.array([[1e8]]), np.array([[1.2e8]])))
+    start = state_from_sites(spec, data, zero_row_sites(n, 1), priors)
+    step = Step(fraction=1.0, damping=0.0, damping_output=0.7, fraction_output=1.0, infer_noise=False)
+    solution = run(spec, data, start, replace(step, weight_prior="hold"), 500, 1e-9)
+    assert solution.converged
+    v = panels([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 12.0], 16)
+    out = g(1.2 * data.X[:, 0])
+    rest = data.y - v.nodes[:, None] * out
+    bias_var = 1.0 / (1.0 + n / NOISE)
+    bias = rest.sum(axis=1) / NOISE * bias_var
+    log_lik = -0.5 * (np.sum(rest**2, axis=1) / NOISE - bias**2 / bias_var)
+    grid = Weighted(log_lik + TruncatedStudentTPrior().log_density(v.nodes, 0.0), v)
+    truth = np.array([grid.moments(v.nodes), grid.moments(bias, bias_var)])
+    q = solution.state.posterior.v
+    # the input weight's own variance of 1e-8 adds about that to the noise of 0.09
+    np.testing.assert_allclose(q.mean, truth[:, 0], atol=1e-5)
+    np.testing.assert_allclose(np.diag(q.cov), truth[:, 1], rtol=1e-5)
 
 
 # ── one weight ──────────────────────────────────────────────────────────────────────────────────

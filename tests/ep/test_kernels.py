@@ -203,7 +203,7 @@ def noise_oracle(mc, vc, f_var, resid, row_var, eta):
 
     # the likelihood gains at most r²/2V_y over its value at the cavity mean, so nothing lies further out
     gain = 0.5 * resid**2 / (f_var + (np.exp(mc) + row_var) / eta)
-    theta = mc + sd * np.sqrt(2.0 * (60.0 + gain)) * np.linspace(-1.0, 1.0, 400_001)
+    theta = mc + sd * np.sqrt(2.0 * (60.0 + gain)) * np.linspace(-1.0, 1.0, 100_001)
     log_p, inverse = log_density(theta)
     keep = np.flatnonzero(log_p > log_p.max() - 60.0)
     theta = np.linspace(theta[max(keep[0] - 1, 0)], theta[min(keep[-1] + 1, len(theta) - 1)], 40_001)

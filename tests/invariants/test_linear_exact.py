@@ -4,6 +4,7 @@ The Laplace and the inferred-scale cases add non-Gaussian prior factors: with a 
 exact, with two its error against a dense grid is stated.
 """
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -26,6 +27,7 @@ from cavity.ep.schedule import Step
 from cavity.ep.starts import zero_state
 from cavity.model.data import TrainingData
 from cavity.model.priors import GaussianPrior, LaplacePrior
+from cavity.model.spec import Noise
 from cavity.result.loo import leave_one_out
 from cavity.result.predict import activation_marginals, latent_moments, log_density
 
@@ -324,6 +326,25 @@ def test_orthogonal_inputs_make_laplace_exact():
     data = data._replace(X=np.ascontiguousarray(2.0 * q))
     gaps = errors(spec, data, fit_prior(spec, data, 1.0), prior_grid(data, "laplace", False))
     assert max(gaps) < ONE_FACTOR
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.5, 0.3), (1.0, -3.0), (2.0, 1.0)])
+def test_one_row_makes_the_noise_exact(x, y):
+    """θ meets its prior and one factor whose moments are those of log Ẑ: posterior and evidence are exact."""
+    mean, var = -2.0, 1.5
+    data = TrainingData(np.array([[x]]), np.array([y]), np.ones(1), np.zeros(1))
+    spec = replace(linear_spec(1), noise=Noise(mean, var))
+    step = Step(fraction=1.0, damping=1.0, damping_noise=1.0, output_prior=False)
+    solution = run(spec, data, zero_state(spec, data), step)
+    theta = panels(mean + np.sqrt(var) * np.linspace(-12.0, 12.0, 25), 16)
+    total = LINEAR_PRIOR * x**2 + np.exp(theta.nodes)
+    log_p = -0.5 * ((theta.nodes - mean) ** 2 / var + np.log(2.0 * np.pi * var))
+    log_p -= 0.5 * (y**2 / total + np.log(2.0 * np.pi * total))
+    truth = grid_moments(log_p, [theta])
+    q = solution.state.posterior
+    assert q.noise.mean == pytest.approx(truth.mean[0], abs=EXACT)
+    assert q.noise.var == pytest.approx(truth.var[0], rel=EXACT)
+    assert log_evidence(spec, data, solution.state, step) == pytest.approx(truth.log_z, abs=EXACT)
 
 
 def test_truths_can_fail():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import look_at_rows
 from cavity.ep.map_start import linearised_state, map_network
@@ -55,8 +56,8 @@ class FitOptions:
     start: str = "map"
     n_starts: int = 1
     step: Step | None = None
-    max_iter: int = 100
-    tol: float = 1e-3
+    max_iter: int = 200
+    tol: float = 1e-2
     time_limit: float | None = None
     seed: int = 0
     n_threads: int = 1
@@ -172,9 +173,23 @@ def fit_ensemble(
     options: FitOptions | None = None,
     callback: Callable[[Record, EPState], Any] | None = None,
 ) -> Ensemble:
-    """Run the starts and stack them; with a time limit, as many as fit into it (at least one)."""
+    """Run the starts and stack them; with a time limit, as many as fit into it (at least one).
+
+    BLAS runs on one thread throughout: its sums, and with them the last digits of a MAP network, would
+    otherwise depend on how many threads the process happens to have.
+    """
     options = options if options is not None else FitOptions()
     check_fit(spec, data)
+    with threadpool_limits(1):
+        return _fit_ensemble(spec, data, options, callback)
+
+
+def _fit_ensemble(
+    spec: ModelSpec,
+    data: TrainingData,
+    options: FitOptions,
+    callback: Callable[[Record, EPState], Any] | None,
+) -> Ensemble:
     began = time.perf_counter()
 
     def left() -> float | None:
