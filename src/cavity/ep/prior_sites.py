@@ -191,7 +191,7 @@ def update_weight_priors(
             scale = _between(state.priors.scale, visit.scale, share)
             priors = PriorSites(w, scale, state.priors.v)
             q_scale = refresh_scales(spec, priors)
-            q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, False, row_map)
+            q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, iterations == 1, row_map)
             if q_scale is not None and q_w is not None:
                 state = EPState(state.rows, priors, state.posterior._replace(w=q_w, scale=q_scale))
                 moved = True
@@ -200,7 +200,7 @@ def update_weight_priors(
             shortened += 1
         else:
             break
-    if moved and spec.resolved_form(data.n_rows) == "full":  # the marginals of h were left stale
+    if moved and iterations > 1 and spec.resolved_form(data.n_rows) == "full":  # h was left stale
         q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, state.priors.w, True, row_map)
         if q_w is not None:
             state = EPState(state.rows, state.priors, state.posterior._replace(w=q_w))
@@ -248,7 +248,7 @@ def update_output_priors(
 ) -> tuple[OutputPosterior, Natural, float, int]:
     """EP on the prior sites of v to convergence (Algorithm 1, line 8).
 
-    Converged means a mismatch of ``tol``, or a thousandth of what the last q(v) update brought: finer
+    Converged means a mismatch of ``tol``, or a hundredth of what the last q(v) update brought: finer
     would be undone by the next one, and the sweeps' own mismatch decides in the end. Returns q(v),
     the sites, the mismatch before the first iteration, and the shortened steps.
     """
@@ -268,6 +268,6 @@ def update_output_priors(
             shortened += 1
         else:
             break
-        if visit.mismatch <= max(tol, 1e-3 * first):
+        if visit.mismatch <= max(tol, 1e-2 * first):
             break
     return q, v, first, shortened
