@@ -116,7 +116,9 @@ def _scale_shares(
     """Damping of each weight, (K, d), halved for groups whose q(φ) would leap; and how many were.
 
     Negative φ sites can nearly cancel the rest, and the mean, their ratio, then lands anywhere (e^27 was
-    seen). A step may not widen q(φ) by more than 2 in sd, nor move it by more than 3 sd or 1.
+    seen). A step may not widen q(φ) by more than 2 in sd, nor move it by more than 3 sd or 1, nor take it
+    further out than 6 sd of its hyperprior: where data say nothing of a difference of weights (copied
+    columns), φ and the weights' variance would chase each other without end.
     """
     share = np.full(spec.n_groups, damping)
     on = spec.scale_inferred
@@ -127,15 +129,19 @@ def _scale_shares(
     d_nu = np.bincount(flat, (proposed.nu - state.priors.scale.nu).ravel(), L)
     q = state.posterior.scale
     var = np.where(on, q.var, 1.0)
+    hyper_mean, hyper_sd = np.asarray(spec.scale_prior.mean), np.sqrt(np.asarray(spec.scale_prior.var))
     halved = np.zeros(L, bool)
     for _ in range(20):
         tau = 1.0 / var + share * d_tau
         mean = (q.mean / var + share * d_nu) / np.where(tau > 0.0, tau, 1.0)
         leap = on & ((tau * var < 0.25) | (np.abs(mean - q.mean) > np.maximum(3.0 * np.sqrt(var), 1.0)))
+        out, was = np.abs(mean - hyper_mean), np.abs(q.mean - hyper_mean)
+        leap |= on & (out > 6.0 * hyper_sd) & (out > was)
         if not leap.any():
             break
         share[leap] *= 0.5
         halved |= leap
+    share[share < 1e-5 * damping] = 0.0
     return share[spec.group_of], int(halved.sum())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,10 @@ def sweep(
     state = state._replace(posterior=state.posterior._replace(noise=noise))
     if step.block_size == 1 and spec.compiled and spec.resolved_form(data.n_rows) != "diagonal":
         rows, w, noise, visit, cut = _in_turn(spec, data, state, step)
+        if not _finite(visit):  # rank-one updates of a barely proper unit: refresh after blocks instead
+            blocks = replace(step, block_size=min(64, data.n_rows))
+            rows, w, noise, visit, cut = _in_blocks(spec, data, state, blocks, row_map)
+            cut += 1
     else:
         rows, w, noise, visit, cut = _in_blocks(spec, data, state, step, row_map)
     shortened += cut
@@ -81,7 +86,7 @@ def sweep(
     if not step.infer_noise:
         noise_gap = 0.0
     info = SweepInfo(
-        mismatch=max(h, out, noise_gap, mismatch_prior),
+        mismatch=float(np.max([h, out, noise_gap, mismatch_prior])),  # max() would drop a NaN
         mismatch_h=h,
         mismatch_v=out,
         mismatch_noise=noise_gap,
@@ -93,6 +98,11 @@ def sweep(
         nodes=int(visit.nodes.sum()),
     )
     return new, info
+
+
+def _finite(visit: RowVisit) -> bool:
+    """True where a visit left only finite sites and diagnostics."""
+    return all(bool(np.all(np.isfinite(a))) for a in (*visit.sites, visit.log_z, visit.mismatch))
 
 
 def _noise_for(spec: ModelSpec, data: TrainingData, state: EPState, step: Step) -> Gaussian:

@@ -242,7 +242,7 @@ def _duplicated_columns(Z: FloatArray, constant: FloatArray, names: Sequence[str
     seen: dict[bytes, int] = {}
     notes = []
     for j in np.flatnonzero(~constant):
-        key = np.round(Z[:, j], 12).tobytes()
+        key = (np.round(Z[:, j], 12) + 0.0).tobytes()
         if key in seen:
             first = _column(names, seen[key])
             notes.append(f"{_column(names, int(j))} repeats {first}: their effect is shared between them.")

@@ -241,7 +241,15 @@ def network(
             raise ValueError(
                 f"output.fixed needs {n_hidden + 1} values (units, then bias), got shape {fixed.shape}."
             )
+        if not np.isfinite(fixed).all():
+            raise ValueError("output.fixed must hold finite values only.")
         output = replace(output, fixed=fixed)
+    noise = noise if noise is not None else Noise()
+    held = noise.mean == -np.inf and noise.var == 0.0
+    if not (np.isfinite(noise.var) and noise.var >= 0.0 and (np.isfinite(noise.mean) or held)):
+        raise ValueError(
+            f"noise must have a finite mean and a variance >= 0 (mean -inf only if held), got {noise}."
+        )
     if not (output.scale_var > 0.0 and output.bias_var > 0.0):
         raise ValueError("the prior variances of the output weights must be positive.")
     return ModelSpec(
@@ -252,7 +260,7 @@ def network(
         group_of=group_of,
         scale_prior=Gaussian(np.array(means), np.array(variances)),
         output=output,
-        noise=noise if noise is not None else Noise(),
+        noise=noise,
         likelihood=likelihood if likelihood is not None else GaussianLikelihood(),
         form=form,
         bias=bias,
