@@ -274,6 +274,6 @@ def update_output_priors(
             shortened += 1
         else:
             break
-        if visit.mismatch <= max(tol, 1e-2 * first):
+        if visit.mismatch <= max(tol, 3e-2 * first):  # seen before the step, which takes two thirds of it
             break
     return q, v, first, shortened
