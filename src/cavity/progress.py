@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 REFRESH = 0.1  # seconds between two updates of the moving line
+LONG = 3.0  # seconds after which a fit on a terminal shows itself unasked
 
 SweepCallback = Callable[[Any, Any], Any]
 
@@ -16,10 +17,12 @@ class SweepReporter:
     """Called after each sweep with its record; writes to standard error.
 
     ``detail`` 1: one line that moves on a terminal, one line per stage elsewhere; 2: a line per sweep.
+    A fit shorter than ``after`` seconds says nothing at all.
     """
 
-    def __init__(self, detail: int = 1, stream: TextIO | None = None) -> None:
+    def __init__(self, detail: int = 1, stream: TextIO | None = None, after: float = 0.0) -> None:
         self.detail, self.stream = detail, stream if stream is not None else sys.stderr
+        self.quiet_until = time.monotonic() + after
         self.moving = detail < 2 and self.stream.isatty()
         self.stage, self.written, self.open = "", 0.0, False
 
@@ -30,6 +33,8 @@ class SweepReporter:
             f"mismatch {record.mismatch:.1e}, {record.seconds:.1f} s"
         )
         now = time.monotonic()
+        if now < self.quiet_until:
+            return
         if self.moving:
             if now - self.written >= REFRESH or record.stage != self.stage:
                 self.stream.write(f"\r\x1b[K{line}")
@@ -41,14 +46,21 @@ class SweepReporter:
 
     def say(self, line: str) -> None:
         """End the moving line and write one that stays."""
+        if time.monotonic() < self.quiet_until:
+            return
         self.stream.write(("\r\x1b[K" if self.open else "") + line + "\n")
         self.open = False
 
 
 def reporter(verbose: Any) -> SweepCallback | None:
-    """The callback that a ``verbose`` setting asks for: a function is taken as it is, 0 is silence."""
+    """The callback that a ``verbose`` setting asks for: a function is taken as it is, 0 is silence.
+
+    "auto" is silence too, except for long fits on a terminal.
+    """
     if callable(verbose):
         return verbose
+    if verbose == "auto":
+        return SweepReporter(1, after=LONG) if sys.stderr.isatty() else None
     return SweepReporter(int(verbose)) if verbose and int(verbose) > 0 else None
 
 

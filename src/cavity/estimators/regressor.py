@@ -64,8 +64,9 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Processes over starts, or threads over rows with one start; -1 for all cores.
     random_state : int, RandomState or None
         Of the starts. With the default, the same data always give the same fit.
-    verbose : int or callable
-        0 is silent; 1 shows a line that moves; 2 a line per sweep; a function is called as
+    verbose : "auto", int or callable
+        "auto" shows a moving line for fits of more than three seconds on a terminal and is silent
+        elsewhere; 0 is silent; 1 shows a line that moves; 2 a line per sweep; a function is called as
         verbose(record, state) after each sweep and stops the fit by returning True.
 
     Attributes
@@ -121,7 +122,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
-        verbose: Any = 0,
+        verbose: Any = "auto",
     ) -> None:
         self.n_hidden = n_hidden
         self.activation = activation
