@@ -16,8 +16,8 @@ from tests.invariants.problems import (
 from cavity.ep.network_numpy import visit_rows_numpy
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
 from cavity.ep.schedule import Step
-from cavity.ep.solve import Status
-from cavity.ep.starts import zero_state
+from cavity.ep.solve import Status, solve
+from cavity.ep.starts import zero_start, zero_state
 from cavity.ep.sweep import active_mask, held, sweep
 from cavity.model.activations import Erf
 from cavity.model.spec import Noise, network
@@ -126,6 +126,19 @@ def test_blocks_reach_the_same_fixed_point(name, block_size):
     solution = network_fit(name, block_size)
     assert solution.converged
     assert moment_gap(network_fit(name).state, solution.state) < AGREES
+
+
+def test_blocks_of_64_rows_reach_the_fixed_point_of_all_rows():
+    """80 rows: one whole block and a remainder, against the parallel and the sequential scheme."""
+    spec, _ = network_problem("ard")
+    data = wavy_data(80, 3)
+    state, schedule = zero_start(spec, data, Step(damping_output=0.3, damping_weight=0.5), max_sweeps=15)
+    start = solve(spec, data, state, schedule).state
+    fits = [run(spec, data, start, network_step("ard", block_size=b), 3000, 3e-9) for b in (None, 64, 1)]
+    assert all(fit.converged for fit in fits)
+    assert moment_gap(fits[0].state, start) > 1e-3
+    for fit in fits[1:]:
+        assert moment_gap(fits[0].state, fit.state) < AGREES
 
 
 @pytest.mark.parametrize(
