@@ -63,7 +63,7 @@ def test_the_page_fits_and_fetches_nothing(chromium, pages, name, width):
     assert chromium.evaluate(STRAY) == []
     assert chromium.evaluate(SMALLEST) > 7.0
     assert chromium.evaluate("document.title") != "gone"
-    assert chromium.evaluate("document.querySelectorAll('figure svg').length") == 12
+    assert chromium.evaluate("document.querySelectorAll('figure svg').length") == 13
 
 
 def test_the_page_follows_the_dark_scheme(chromium, pages):

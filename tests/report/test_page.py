@@ -90,7 +90,7 @@ def test_the_page_is_whole_and_asks_for_nothing(page_text):
 
 def test_the_page_holds_every_figure(page_text):
     labels = re.findall(r'<svg [^>]*role="img" aria-label="([^"]*)"', page_text)
-    assert len(labels) == page_text.count("<svg") == 9 + 3
+    assert len(labels) == page_text.count("<svg") == 10 + 3
     assert all(labels)
     assert sum("Effect of" in label for label in labels) == 3
     sizes = [len(svg) for svg in re.findall(r"<svg.*?</svg>", page_text, flags=re.DOTALL)]

@@ -160,9 +160,8 @@ def _sweeps(reading: Reading) -> list[Drawing]:
     captions = {
         "loo": "Should rise and level off. Lines mark where a stage of the fit begins.",
         "mismatch": "Largest disagreement between a moment and its marginal; falls as the fit settles.",
+        "log_evidence": "Log evidence, computed every ten sweeps.",
     }
-    if not np.isnan([record.log_evidence for record in records]).all():
-        captions["log_evidence"] = "Log evidence after each sweep."
     return [
         drawing(f"history-{what}", partial(plots.history, named, what), text)
         for what, text in captions.items()
