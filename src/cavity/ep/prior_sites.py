@@ -254,7 +254,7 @@ def update_output_priors(
 ) -> tuple[OutputPosterior, Natural, float, int]:
     """EP on the prior sites of v to convergence (Algorithm 1, line 8).
 
-    Converged means a mismatch of ``tol``, or a hundredth of what the last q(v) update brought: finer
+    Converged means a mismatch of ``tol``, or 3 % of what the last q(v) update brought: finer
     would be undone by the next one, and the sweeps' own mismatch decides in the end. Returns q(v),
     the sites, the mismatch before the first iteration, and the shortened steps.
     """

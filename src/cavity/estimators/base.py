@@ -35,7 +35,7 @@ from cavity.types import FloatArray
 
 try:  # scikit-learn 1.9 and newer, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # pragma: no cover
+except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""

@@ -11,7 +11,7 @@ from typing import Any
 logger = logging.getLogger("cavity")
 
 PATIENCE = 1.0  # seconds; loading from the disk cache takes about 0.3
-MESSAGE = "cavity: compiling its numerical kernels (once per installation, about ten seconds) …"
+MESSAGE = "cavity: compiling its numerical kernels (once per installation, ten to fifteen seconds) …"
 
 
 @contextmanager
