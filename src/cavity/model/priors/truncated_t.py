@@ -63,8 +63,8 @@ class TruncatedStudentTPrior(WeightPrior):
         Nodes even in :math:`u` are even in :math:`x` at the cavity's own scale, even in :math:`\log x`
         below it, where a narrow prior or a cavity deep in the negative half-line puts the density, and thin
         out doubly exponentially below :math:`e^c`, the finest scale of the two. The integrand is analytic
-        in :math:`u`, so the trapezoid rule of `half_line_t_moments` converges exponentially. Relative errors are
-        below 1e-9, that of the mean in tilted sds.
+        in :math:`u`, so the trapezoid rule of `half_line_t_moments` converges exponentially. Relative errors
+        are below 1e-9, that of the mean in tilted sds.
 
         Parameters and result as in `WeightPrior.conditional_moments`.
         """
