@@ -46,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     folds = list(KFold(cv, shuffle=True, random_state=arguments.seed).split(y))
     jobs = Parallel(n_jobs=arguments.jobs or 1, return_as="generator")
     results: list[tuple[Held, Held]] = []
-    with console.progress("Cross-validation", cv) as progress:
+    with console.progress("Cross-validation") as progress:
         for found in jobs(delayed(_fold)(arguments, training, *fold) for fold in folds):
             results.append(found)
-            progress.at(len(results), f"fold {len(results)} of {cv}")
-        progress.finish(f"{cv} folds")
+            progress.at(len(results) / cv, f"fold {len(results)} of {cv}")
+        progress.finish(f"{cv} folds.")
     per_fold = []
     for (_, test), both in zip(folds, results, strict=True):
         w = None if weight is None else weight[test]
@@ -121,7 +121,7 @@ def _fold(
         raise TableError("The target is constant in the training rows of a fold: use fewer folds.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
-        model = build(arguments, encoder).fit(X.iloc[train], y[train], sample_weight=weight)
+        model = build(arguments, encoder, verbose=0).fit(X.iloc[train], y[train], sample_weight=weight)
     lower, upper = np.transpose(model.predict_interval(X.iloc[test], LEVEL))
     network = Held(
         model.predict(X.iloc[test]),

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.console import Console, Progress, number, table, wrapped
+from cavity.cli.console import Console, number, table, wrapped
 from cavity.estimators import EPRegressor, load_model
 from cavity.plots.reading import read
+from cavity.progress import Sweeps
 from cavity.report.facts import judge_left_out
 from cavity.report.words import worries
 from cavity.result.relevance import Relevance, input_blocks, relevance
@@ -26,7 +27,6 @@ from cavity.tables.columns import targets, weights
 from cavity.types import FloatArray
 
 SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
-EXTRA_SWEEPS = 20  # at most so many before the last stage, after a MAP start
 
 
 class Training:
@@ -118,26 +118,6 @@ def check_writable(path: str) -> None:
         raise TableError(f"{path} cannot be written: permission denied.")
 
 
-class Sweeps:
-    """Progress of a fit, start by start; called after each sweep with its record."""
-
-    def __init__(self, progress: Progress, n_starts: int, sweeps: int) -> None:
-        self.progress, self.n_starts, self.sweeps = progress, n_starts, sweeps
-        self.start, self.done, self.seen = 0, 0, [""]
-
-    def __call__(self, record: Any, state: Any = None) -> None:
-        """Move on by one sweep."""
-        if record.stage != self.seen[-1]:
-            if record.stage in self.seen:
-                self.start, self.done, self.seen = self.start + 1, 0, [""]
-            self.seen.append(record.stage)
-        self.done += 1
-        which = f"start {self.start + 1}/{self.n_starts}, " if self.n_starts > 1 else ""
-        detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.0e}"
-        done = self.start * self.sweeps + min(self.done, self.sweeps)
-        self.progress.at(done, detail)
-
-
 @contextmanager
 def interrupts() -> Iterator[list[int]]:
     """Interrupts that arrive meanwhile, also those after which the engine keeps its state and returns."""
@@ -159,19 +139,14 @@ def interrupts() -> Iterator[list[int]]:
 
 def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> bool:
     """Fit with progress on standard error; False where it was interrupted and what was found is kept."""
-    sweeps = EXTRA_SWEEPS + model.max_iter
-    with (
-        interrupts() as seen,
-        console.progress(what, model.n_starts * sweeps) as progress,
-        warnings.catch_warnings(),
-    ):
+    with interrupts() as seen, console.progress(what) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
-        model.set_params(verbose=Sweeps(progress, model.n_starts, sweeps))
+        model.set_params(verbose=Sweeps(progress, model.n_starts, model.max_iter))
         model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)
-        ended = "converged" if model.converged_ else "stopped before the tolerance was reached"
-        progress.finish("interrupted" if seen else ended)
+        ended = "Converged." if model.converged_ else "It stopped before the tolerance was reached."
+        progress.finish("Interrupted." if seen else ended)
     return not seen
 
 
