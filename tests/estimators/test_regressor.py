@@ -185,9 +185,10 @@ def test_time_limit_keeps_what_there_is():
 
 def test_a_large_mismatch_warns_with_the_status():
     X, y = rows(10)
-    with pytest.warns(ConvergenceWarning, match="Not converged.*mismatch"):
+    with pytest.warns(ConvergenceWarning, match="Not converged.*mismatch") as seen:
         model = EPRegressor(time_limit=1e-9).fit(X, y)
     assert not model.converged_
+    assert seen[0].filename == __file__, "it names the line that called fit"
 
 
 @unconverged

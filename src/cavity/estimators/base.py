@@ -35,7 +35,10 @@ from cavity.types import FloatArray
 
 try:  # scikit-learn 1.9 and newer, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    CALLER = 4  # frames from a warning in _fit to the line that called fit, past scikit-learn's wrapper
 except ImportError:
+    CALLER = 3
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
@@ -184,7 +187,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         )
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=3)
+            warnings.warn(note, UserWarning, stacklevel=CALLER)
         tasks, end_tasks = task_callback(self)
         with progress_of(self.verbose, tasks is not None) as progress:
             own = (
@@ -214,7 +217,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=CALLER,
             )
         return self
 
