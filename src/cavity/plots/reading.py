@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from cavity.model.data import Prepared
-from cavity.plots.loo_rows import LooRows, loo_rows
+from cavity.result.loo_rows import LooRows, loo_rows
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
 from cavity.types import FloatArray, IntArray
