@@ -292,6 +292,28 @@ def test_report(folder, capsys):
     assert message == "b.csv has no target column 'y' to score the model on."
 
 
+@pytest.mark.usefixtures("settled")
+def test_rows_are_those_of_the_table_although_some_were_left_out(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    data = frame(60)
+    data.loc[[2, 9], "size"] = np.nan
+    data.loc[5, "y"] = np.nan
+    data.loc[20, "y"] += 5.0
+    path, out = write(tmp_path / "data.csv", data), tmp_path / "m.cavity"
+    named = r"too far from the leave-one-out prediction.*: 21 \(counted from 1\)"
+    arguments = ["fit", path, "--target", "y", "--drop-missing", "--out", out, "--json", *QUICK]
+    code, text, _ = run(capsys, *arguments)
+    assert code == 0
+    assert any(re.search(named, worry["text"]) for worry in json.loads(text)["worries"])
+    _, text, _ = run(capsys, "info", out)
+    assert re.search(named, " ".join(text.split()))
+    assert run(capsys, "report", out, "-o", tmp_path / "r.html")[0] == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert re.search(named, page)
+    assert "row 21<" in page, "the figure of observed rows names it too"
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -351,6 +373,8 @@ def test_a_model_whose_columns_were_tampered_with(folder, capsys):
     stored = model.extra_["table"]
     model.save(folder / "less.cavity", extra={"table": {**stored, "columns": stored["columns"][1:]}})
     assert "do not fit its network" in complaint(capsys, "info", folder / "less.cavity")
+    model.save(folder / "rows.cavity", extra={"table": stored, "rows_left_out": [1000]})
+    assert "not those of its fit" in complaint(capsys, "info", folder / "rows.cavity")
     model.save(folder / "odd.cavity", extra={"table": {**stored, "columns": "none"}})
     assert "damaged" in complaint(capsys, "info", folder / "odd.cavity")
 

@@ -22,9 +22,9 @@ def run(arguments: argparse.Namespace) -> int:
     model = build(arguments, training.encoder, n_jobs=arguments.jobs)
     undisturbed = fit(model, training.X, training.y, training.weight, console, "Fitting")
     elapsed = time.perf_counter() - started
-    model.save(arguments.out, extra={"table": training.encoder.to_json()})
-    model.target_name_ = arguments.target
-    numbers, lines = described_fit(model, training.encoder, len(training.rows) < len(training.table.frame))
+    model.save(arguments.out, extra=training.extra)
+    model.target_name_, model.table_rows_ = arguments.target, training.rows
+    numbers, lines = described_fit(model, training.encoder)
     console.deliver(
         {
             "model": arguments.out,

@@ -24,7 +24,7 @@ from cavity.report.words import worries
 from cavity.result.relevance import Relevance, input_blocks, relevance
 from cavity.tables import TableEncoder, TableError, read_table
 from cavity.tables.columns import targets, weights
-from cavity.types import FloatArray
+from cavity.types import FloatArray, IntArray
 
 SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
 
@@ -56,6 +56,9 @@ class Training:
         self.weight: FloatArray | None = None
         if arguments.weights is not None:
             self.weight = weights(frame, arguments.weights, name)[self.rows]
+        left_out = np.setdiff1d(np.arange(len(frame)), self.rows)
+        #: what a model file keeps, so that later commands take raw tables and name rows of this one
+        self.extra = {"table": self.encoder.to_json(), "rows_left_out": left_out.tolist()}
         console.say(f"{name}: {len(self.y)} rows, {described(self.encoder)}, target {arguments.target!r}.")
         console.note(*self.notes)
 
@@ -94,17 +97,28 @@ def load(path: str) -> tuple[Any, TableEncoder]:
     if not Path(path).is_file():
         raise TableError(f"There is no model {path}: `cavity fit` makes one.")
     model = load_model(path)
-    stored = (getattr(model, "extra_", None) or {}).get("table")
+    extra = getattr(model, "extra_", None) or {}
+    stored = extra.get("table")
     if stored is not None:
         encoder = TableEncoder.from_json(stored)
         if len(encoder.features) != model.n_features_in_:
             raise TableError(f"The columns saved in {path} do not fit its network: fit it again.")
         model.target_name_ = encoder.target
+        model.table_rows_ = _table_rows(model, extra.get("rows_left_out", []), path)
         return model, encoder
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{j}" for j in range(model.n_features_in_)]
     return model, TableEncoder.of_numbers(list(names))
+
+
+def _table_rows(model: Any, left_out: list[int], path: str) -> IntArray:
+    """Numbers, counted from 0, of the rows of the raw table that the fit was given."""
+    given = len(model.posterior_.main.prepared.row_of)
+    rows = np.setdiff1d(np.arange(given + len(left_out)), left_out)
+    if len(rows) != given:
+        raise TableError(f"The rows saved in {path} are not those of its fit: fit it again.")
+    return rows
 
 
 def check_writable(path: str) -> None:
@@ -180,13 +194,8 @@ def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
     return relevance(model.posterior_, input_blocks(names, encoder.origins)).sorted()
 
 
-def described_fit(
-    model: Any, encoder: TableEncoder, some_left_out: bool = False
-) -> tuple[dict[str, Any], list[str]]:
-    """A fitted model in numbers for programs, and in lines for people.
-
-    Rows are named by their number among those fitted; where some rows were left out that is said.
-    """
+def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], list[str]]:
+    """A fitted model in numbers for programs, and in lines for people."""
     reading = read(model, encoder.features)
     judged = judge_left_out(reading)
     matters = relevance_by_column(model, encoder)
@@ -218,7 +227,6 @@ def described_fit(
         "",
         "Worth knowing",
         *(f"  {line}" for worry in worth for line in wrapped(worry.text)),
-        *(["  - Row numbers count the rows that were fitted, not those left out."] if some_left_out else []),
     ]
     return numbers, lines
 
