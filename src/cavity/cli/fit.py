@@ -6,11 +6,10 @@ import argparse
 import sys
 import time
 
+from cavity.cli import FAR_FROM_CONVERGED, INTERRUPTED, OK
 from cavity.cli.console import Console
 from cavity.cli.models import Training, build, check_writable, described_fit, fit, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
-
-FAR_FROM_CONVERGED, INTERRUPTED = 3, 130
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,4 +47,4 @@ def run(arguments: argparse.Namespace) -> int:
     if mismatch(model) > LARGE_MISMATCH:
         print(f"cavity: far from converged ({mismatch(model):.2g} sds). {model.status_}", file=sys.stderr)
         return FAR_FROM_CONVERGED
-    return 0
+    return OK

@@ -17,28 +17,31 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.console import Console, number, table, wrapped
 from cavity.estimators import EPRegressor, load_model
+from cavity.estimators.inputs import new_table
 from cavity.plots.reading import read
 from cavity.progress import Sweeps
-from cavity.report.facts import judge_left_out
-from cavity.report.words import worries
+from cavity.report.facts import Judgement, judge_given, judge_left_out
+from cavity.report.words import count, worries
 from cavity.result.relevance import Relevance, input_blocks, relevance
-from cavity.tables import TableEncoder, TableError, read_table
+from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import targets, weights
 from cavity.types import FloatArray, IntArray
 
 SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
 
 
+def table_of(arguments: argparse.Namespace, text_columns: list[str]) -> Table:
+    """The table that a command was given, read the way its options say."""
+    return read_table(
+        arguments.data, text_columns=text_columns, missing=arguments.missing, encoding=arguments.encoding
+    )
+
+
 class Training:
     """A table read for fitting: inputs as a frame of numbers, target, weights, and how they came about."""
 
     def __init__(self, arguments: argparse.Namespace, console: Console) -> None:
-        self.table = read_table(
-            arguments.data,
-            text_columns=arguments.categorical,
-            missing=arguments.missing,
-            encoding=arguments.encoding,
-        )
+        self.table = table_of(arguments, arguments.categorical)
         self.encoder, self.rows, notes = TableEncoder.fit(
             self.table,
             arguments.target,
@@ -68,7 +71,7 @@ def described(encoder: TableEncoder) -> str:
     numbers = sum(c.kind == "number" for c in encoder.columns)
     truths = sum(c.kind == "boolean" for c in encoder.columns)
     categories = [len(c.levels) for c in encoder.columns if c.kind == "category"]
-    parts = [f"{numbers} number{'s' * (numbers != 1)}"] if numbers else []
+    parts = [count(numbers, "number")] if numbers else []
     if truths:
         parts.append(f"{truths} true/false")
     if categories:
@@ -77,8 +80,7 @@ def described(encoder: TableEncoder) -> str:
             if len(categories) == 1
             else f"{len(categories)} categories with {min(categories)} to {max(categories)} levels"
         )
-    n = len(encoder.columns)
-    return f"{n} input{'s' * (n != 1)} ({', '.join(parts)})"
+    return f"{count(len(encoder.columns), 'input')} ({', '.join(parts)})"
 
 
 def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> EPRegressor:
@@ -169,23 +171,9 @@ def mismatch(model: Any) -> float:
     return max(float(component.solution.mismatch) for component in model.posterior_.components)
 
 
-def scores(
-    y: FloatArray,
-    mean: FloatArray,
-    log_density: FloatArray,
-    inside: FloatArray,
-    weight: FloatArray | None = None,
-) -> dict[str, float]:
-    """MLPD, RMSE, R² and the share of targets within their interval, weighted."""
-    w = np.ones(len(y)) if weight is None else weight
-    spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
-    error = float(np.average((y - mean) ** 2, weights=w))
-    return {
-        "mlpd": float(np.average(log_density, weights=w)),
-        "rmse": error**0.5,
-        "r2": 1.0 - error / spread if spread > 0.0 else float("nan"),
-        "coverage": float(np.average(inside, weights=w)),
-    }
+def judge(model: Any, X: Any, y: FloatArray) -> Judgement:
+    """How the model does on rows that it was not fitted on."""
+    return judge_given(read(model), new_table(model, X), y)
 
 
 def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:

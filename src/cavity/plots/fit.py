@@ -9,6 +9,7 @@ import numpy as np
 from cavity.plots.reading import read
 from cavity.plots.style import ACCENT, INK, MAIN, MUTED, RULE, axis, finish, plain, strokes
 from cavity.result.calibration import pit_difference
+from cavity.result.relevance import spaced
 from cavity.types import FloatArray
 
 TRACES = {
@@ -182,5 +183,5 @@ def _even_choice(surprise: FloatArray, limit: int) -> FloatArray:
         return np.arange(n)
     first = np.argsort(-surprise, kind="stable")[:WORST]
     others = np.setdiff1d(np.arange(n), first)
-    even = others[np.linspace(0, len(others) - 1, limit - len(first)).round().astype(int)]
+    even = others[spaced(len(others), limit - len(first))]
     return np.sort(np.concatenate([first, even]))

@@ -64,8 +64,7 @@ def relevance(
         ax.text(1.02, i, f"{table.probability[i]:.2f}", transform=side, va="center", fontsize="small")
     ax.text(1.02, -0.8, "P", transform=side, va="center", fontsize="small", fontstyle="italic")
     ax.set_xlim(left=0.0)
-    ax.set_ylim(-0.6, count - 0.4)
-    rows_on_y(ax, [plain(name) for name in table.name[:count]], place)
+    rows_on_y(ax, [plain(name) for name in table.name[:count]])
     note = "" if count == len(table) else f", {count} largest of {len(table)}"
     return finish(ax, f"Sizes of effects{note}", f"rms effect on {plain(reading.target)}")
 

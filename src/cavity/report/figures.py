@@ -13,7 +13,7 @@ from cavity.plots.reading import Reading
 from cavity.plots.style import plain
 from cavity.plots.weights import MAX_ROWS, weights_height
 from cavity.report.svg import Drawing, drawing, drawings
-from cavity.result.relevance import Relevance, mean_changes
+from cavity.result.relevance import Relevance, mean_changes, spaced
 from cavity.types import IntArray
 
 EFFECTS = 12
@@ -167,7 +167,7 @@ def _sweeps(reading: Reading) -> list[Drawing]:
 def strongest(reading: Reading) -> IntArray:
     """Inputs by the size of their mean effect, the strongest first."""
     X = reading.prepared.data.X
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), 500)).round().astype(int))
+    rows = spaced(len(X), 500)
     columns = [np.array([j]) for j in range(reading.n_inputs)]
     change = np.zeros((reading.n_inputs, len(rows)))
     for share, component in zip(reading.posterior.weights, reading.posterior.components, strict=True):
