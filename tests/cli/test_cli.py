@@ -452,7 +452,7 @@ def test_progress_where_there_is_no_terminal(capsys, monkeypatch):
 
 def test_numbers_for_people():
     shown = [console_module.number(v) for v in (1234.567, 0.5, 0.012345, 123456.7, -2.0, 1e-9, 0.0, np.nan)]
-    assert shown == ["1235", "0.5000", "0.01235", "123457", "-2.000", "1e-09", "0", "–"]
+    assert shown == ["1235", "0.5000", "0.01235", "123500", "-2.000", "1e-09", "0", "–"]
 
 
 @pytest.mark.slow

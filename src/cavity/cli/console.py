@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cavity.progress import LineProgress, Progress, moving, on_terminal
+from cavity.report.words import figure
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 
@@ -73,15 +74,8 @@ def table(
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number for people: so many significant digits, no exponent where it can be helped, a dash for NaN."""
-    value = float(value)
-    if math.isnan(value):
-        return "–"
-    size = abs(value)
-    if size == 0.0 or not 1e-4 <= size < 1e9:
-        return f"{value:.{digits}g}"
-    decimals = max(digits - 1 - math.floor(math.log10(size)), 0)
-    return f"{value:.{decimals}f}"
+    """A number for people, in characters that every terminal has; a dash for NaN."""
+    return "–" if math.isnan(value) else figure(value, digits).replace("\N{MINUS SIGN}", "-")
 
 
 def as_json(value: Any) -> str:

@@ -14,7 +14,7 @@ from cavity.plots.reading import read
 from cavity.report.details import details
 from cavity.report.facts import judge_given, judge_left_out
 from cavity.report.figures import figures
-from cavity.report.words import summary
+from cavity.report.words import figure, summary
 from cavity.result.relevance import Relevance
 from cavity.result.store import replacing
 
@@ -96,7 +96,7 @@ def render_report(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["keep"] = _keep_together
+    environment.filters |= {"keep": _keep_together, "figure": figure}
     source = resources.files("cavity.report").joinpath("page.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         title=title if title is not None else f"What the model makes of {reading.target}",
