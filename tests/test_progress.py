@@ -130,6 +130,9 @@ def test_auto_is_silent_where_others_move_things(monkeypatch):
     pytest.importorskip("rich")
     with progress.moving("Other work"):
         assert type(progress.progress_of("auto")) is progress.Progress
+        assert type(progress.progress_of(1)) is progress.LineProgress
+    with progress.progress_of(1) as shown:
+        assert type(shown) is progress.Bar
 
 
 @pytest.mark.parametrize("verbose", [0, False, None, print])

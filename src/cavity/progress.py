@@ -214,21 +214,22 @@ class Sweeps:
 def progress_of(verbose: Any, callbacks: bool = False) -> Progress:
     """The progress of a fit that a ``verbose`` setting asks for.
 
-    0 is silence, and so is a function, which is called instead. 1 moves on a terminal; elsewhere, and for
-    2, there are lines. "auto" is silence too, except for long fits on a terminal that nothing else writes
-    to; ``callbacks`` says that scikit-learn's do.
+    0 is silence, and so is a function, which is called instead. 1 moves on a terminal that nothing else
+    writes to; elsewhere, and for 2, there are lines. "auto" is silence too, except for long fits on such a
+    terminal; ``callbacks`` says that scikit-learn's write to it.
     """
     if callable(verbose):
         return Progress()
+    alone = on_terminal() and _undisturbed() and not callbacks
     if verbose == "auto":
-        if callbacks or not (on_terminal() and _undisturbed()):
+        if not alone:
             return Progress()
         began = time.monotonic()
         return Late(LONG, lambda: moving("Fitting", began))
     detail = int(verbose or 0)
     if detail <= 0:
         return Progress()
-    if detail == 1 and on_terminal():
+    if detail == 1 and alone:
         return moving("Fitting")
     return LineProgress("Fitting", each_sweep=detail > 1)
 
