@@ -23,7 +23,7 @@ from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import Likelihood
 from cavity.model.memory import check_memory
 from cavity.model.spec import ModelSpec, Noise, network
-from cavity.progress import SweepReporter, both, reporter, task_callback
+from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result import arviz
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
@@ -35,7 +35,10 @@ from cavity.types import FloatArray
 
 try:  # scikit-learn 1.9 and newer, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    CALLER = 4  # frames from a warning in _fit to the line that called fit, past scikit-learn's wrapper
 except ImportError:
+    CALLER = 3
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
@@ -184,31 +187,37 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         )
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=3)
-        progress = reporter(self.verbose)
+            warnings.warn(note, UserWarning, stacklevel=CALLER)
         tasks, end_tasks = task_callback(self)
-        callback = both(progress, tasks)
-        ensemble = None
-        if going_on and same(spec, self._spec):
-            ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
-        if ensemble is None:
-            ensemble = fit_ensemble(spec, prepared.data, options, callback)
-        self._install(prepared, ensemble, spec)
-        loo = self.posterior_.loo_log_density
-        self.loo_i_ = loo[prepared.row_of]
-        unused = np.flatnonzero(prepared.row_of < 0)
-        if len(unused):
-            var = None if variances is None else variances[unused]
-            self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
-        end_tasks()
-        if isinstance(progress, SweepReporter):
-            progress.say(self.status_)
+        with progress_of(self.verbose, tasks is not None) as progress:
+            own = (
+                self.verbose
+                if callable(self.verbose)
+                else Sweeps(progress, options.n_starts, options.max_iter)
+            )
+            callback = both(own, tasks)
+            if options.n_jobs > 1:  # starts in other processes do not report their sweeps
+                progress.at(0.0, f"{options.n_starts} starts in {options.n_jobs} processes")
+            ensemble = None
+            if going_on and same(spec, self._spec):
+                ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
+            if ensemble is None:
+                ensemble = fit_ensemble(spec, prepared.data, options, callback)
+            self._install(prepared, ensemble, spec)
+            loo = self.posterior_.loo_log_density
+            self.loo_i_ = loo[prepared.row_of]
+            unused = np.flatnonzero(prepared.row_of < 0)
+            if len(unused):
+                var = None if variances is None else variances[unused]
+                self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
+            end_tasks()
+            progress.finish(self.status_)
         mismatch = max(s.mismatch for s in ensemble.solutions)
         if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=CALLER,
             )
         return self
 
