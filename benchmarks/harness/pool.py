@@ -1,0 +1,135 @@
+"""Run tasks in fresh processes, a few at a time."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from benchmarks.harness.benchmark import Benchmark, Row, Task
+from benchmarks.harness.cache import Cache, read, write
+from benchmarks.harness.measure import ONE_THREAD
+from benchmarks.harness.worker import identity, plain, work
+
+
+@dataclass
+class Running:
+    """A task under way."""
+
+    task: Task
+    path: Path
+    process: BaseProcess
+    since: float
+
+
+def run_tasks(
+    benchmark: Benchmark,
+    cache: Cache,
+    tasks: list[Task],
+    stamp: Callable[[Task], dict[str, str]],
+    jobs: int,
+    time_limit: float | None,
+    finished: Callable[[Row], None],
+) -> None:
+    """Run tasks that have no result yet; each ends as a record in the cache.
+
+    The processes come from a server that has imported the packages once, so a fresh one costs little and
+    its peak memory is the task's own. On an interrupt the running tasks are stopped and leave nothing.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.harness.worker", *benchmark.preload])
+    waiting, running = list(reversed(tasks)), list[Running]()
+    with one_thread(), interruptible():
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    task = waiting.pop()
+                    path = cache.path(task)
+                    process = context.Process(target=work, args=(benchmark.run, task, path, stamp(task)))
+                    process.start()
+                    running.append(Running(task, path, process, time.monotonic()))
+                wait([r.process.sentinel for r in running], timeout=0.5)
+                for r in list(running):
+                    late = time_limit is not None and time.monotonic() - r.since > time_limit
+                    if late and r.process.is_alive():
+                        stop(r.process)
+                        fail(r, f"stopped after {time_limit:g} s", stamp(r.task))
+                    elif r.process.is_alive():
+                        continue
+                    elif r.process.exitcode != 0 or not r.path.is_file():
+                        fail(r, died(r), stamp(r.task))
+                    running.remove(r)
+                    record = read(r.path)
+                    assert record is not None
+                    finished(record["row"])
+        finally:
+            for r in running:
+                stop(r.process)
+                r.path.with_suffix(".log").unlink(missing_ok=True)
+
+
+def fail(running: Running, error: str, stamp: dict[str, str]) -> None:
+    """The record of a task that could not write its own."""
+    wall = time.monotonic() - running.since
+    row = identity(running.task) | {"error": error, "wall": wall} | stamp
+    record = {"params": running.task.params, "row": row, "versions": {}}
+    write(running.path, json.dumps(plain(record)))
+    running.path.with_suffix(".log").unlink(missing_ok=True)
+
+
+def died(running: Running) -> str:
+    """How a worker ended, with the last it said."""
+    code = running.process.exitcode or 0
+    how = f"exit code {code}"
+    if code < 0:
+        how = f"killed by {signal.Signals(-code).name}" + (", perhaps out of memory" if code == -9 else "")
+    log = running.path.with_suffix(".log")
+    said = log.read_text(errors="replace").split() if log.is_file() else []
+    return f"worker ended: {how}. {' '.join(said)[-300:]}".strip()
+
+
+def stop(process: BaseProcess) -> None:
+    """End a worker and the processes that it started."""
+    if process.is_alive() and process.pid is not None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it has no group of its own yet
+            process.kill()
+    process.join()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS and friends of new processes on one thread."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A polite request to end is an interrupt too."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
