@@ -6,6 +6,6 @@ A benchmark lists its tasks and gives one function that runs a task; `command` d
 from benchmarks.harness.benchmark import Benchmark, Task
 from benchmarks.harness.command import command
 from benchmarks.harness.measure import Meter
-from benchmarks.harness.summary import Bar, compare, values
+from benchmarks.harness.summary import Bar, differences, values
 
-__all__ = ["Bar", "Benchmark", "Meter", "Task", "command", "compare", "values"]
+__all__ = ["Bar", "Benchmark", "Meter", "Task", "command", "differences", "values"]

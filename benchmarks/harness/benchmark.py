@@ -44,7 +44,9 @@ class Benchmark:
     tasks of the committed summary. ``run(task)`` is a pure function of a module, run in a process of its
     own; what it returns becomes the row, except the entry "detail", which only the cache keeps.
     ``sources(task)`` are the files whose change makes a result old. ``bars(rows)`` are held against
-    complete runs. ``headline(set)`` names the values that are shown.
+    complete runs. ``headline(set)`` names the values that are shown. ``refusal(tasks)`` says why tasks cannot
+    run here at all, such as data that are not there, so that they do not fail one by one. ``preload`` are
+    modules that the processes of all tasks import.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Benchmark:
     headline: Callable[[str], Sequence[str]]
     options: Callable[[ArgumentParser], None] = lambda parser: None
     about: str = ""
+    seeds: str = ""
+    refusal: Callable[[Sequence[Task]], str | None] = lambda tasks: None
     preload: tuple[str, ...] = ()
 
     def sources_digest(self, task: Task) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 from benchmarks.harness.benchmark import Benchmark, Row, Task
 
+DIGITS = 7  # of the numbers that are kept
+
 
 class Cache:
     """Results of one benchmark in a folder of their own."""
@@ -53,6 +55,19 @@ def write(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
+
+
+def plain(value: Any) -> Any:
+    """Numbers and arrays as JSON has them, rounded; what is not finite becomes text."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if abs(value) < float("inf") else str(value)
+    return value
 
 
 def _stem(task: Task) -> str:

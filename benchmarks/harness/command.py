@@ -38,6 +38,8 @@ def command(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int
 
     todo = [] if options.report else [task for task in tasks if missing(task)]
     if todo:
+        if (reason := benchmark.refusal(todo)) is not None:
+            parser.error(reason)
         print(f"{benchmark.name}: {len(tasks)} tasks, {len(tasks) - len(todo)} known", file=sys.stderr)
 
         def stamp(task: Task) -> dict[str, str]:

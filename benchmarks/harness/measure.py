@@ -12,7 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "cavity")
+import cavity
+
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 } | {"VECLIB_MAXIMUM_THREADS": "1"}
@@ -44,14 +46,11 @@ def peak_megabytes() -> float:
 
 def versions() -> dict[str, str]:
     """Python and the packages that results depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # run from the sources
-            module = __import__(name) if name == "cavity" else None
-            found[name] = getattr(module, "__version__", "unknown")
-    return found
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in PACKAGES},
+        "cavity": cavity.__version__,
+    }
 
 
 def machine() -> dict[str, Any]:

@@ -15,9 +15,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from benchmarks.harness.benchmark import Benchmark, Row, Task
-from benchmarks.harness.cache import Cache, read, write
+from benchmarks.harness.cache import Cache, plain, read, write
 from benchmarks.harness.measure import ONE_THREAD
-from benchmarks.harness.worker import identity, plain, work
+from benchmarks.harness.worker import identity, work
 
 
 @dataclass

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.harness.benchmark import Row, Task
+from benchmarks.harness.summary import number
 
 
 class Progress:
@@ -57,9 +58,8 @@ class Progress:
             self.expected[kind] = float(row["wall"])
         gone = next(k for k in self.left if k[:3] == (row["set"], row["split"], row["method"]))
         del self.left[gone]
-        found = row.get("error") or "  ".join(
-            f"{name} {row[name]:.4g}" for name in self.shown(row["set"]) if name in row
-        )
+        numbers = ((name, number(row.get(name))) for name in self.shown(row["set"]))
+        found = row.get("error") or "  ".join(f"{name} {x:.4g}" for name, x in numbers if x is not None)
         line = f"{row['set']} {row['split']}, {row['method']}: {found}  [{row.get('wall', 0.0):.1f} s]"
         if self.bar:
             self.bar.console.print(line, style="red" if "error" in row else None, markup=False)

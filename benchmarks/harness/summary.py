@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
 from typing import Any
 
+import numpy as np
 from benchmarks.harness.benchmark import Benchmark, Row, Task
+from benchmarks.harness.cache import plain
 from benchmarks.harness.measure import machine, versions
 
 # Columns that are no measurement of the method.
@@ -26,24 +27,24 @@ class Bar:
     reached: bool | None
 
 
-def values(rows: Iterable[Row], set: str, method: str, name: str) -> dict[int, float]:
-    """One measured value of a set and method by split; failed rows have none."""
-    out = {}
-    for row in rows:
-        if row["set"] == set and row["method"] == method and isinstance(row.get(name), int | float):
-            out[int(row["split"])] = float(row[name])
-    return out
+def number(value: Any) -> float | None:
+    """A measured number, also where it is not finite and JSON has it as text; None for anything else."""
+    if isinstance(value, int | float):
+        return float(value)
+    return float(value) if value in ("inf", "-inf", "nan") else None
 
 
-def compare(
-    rows: Sequence[Row], set: str, methods: tuple[str, str], name: str
-) -> tuple[float | None, float | None, int]:
-    """Mean of two methods on the splits that both have, and how many those are."""
+def values(rows: Iterable[Row], set: str, method: str, name: str) -> dict[tuple[int, int], float]:
+    """One measured value of a set and method by split and inner fold; failed rows have none."""
+    mine = [row for row in rows if row["set"] == set and row["method"] == method and name in row]
+    found = {(row["split"], row.get("fold", 0)): number(row[name]) for row in mine}
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def differences(rows: Sequence[Row], set: str, methods: tuple[str, str], name: str) -> list[float]:
+    """First method minus second, on the splits that both have."""
     first, second = (values(rows, set, method, name) for method in methods)
-    common = sorted(first.keys() & second.keys())
-    if not common:
-        return None, None, 0
-    return fmean(first[s] for s in common), fmean(second[s] for s in common), len(common)
+    return [first[place] - second[place] for place in sorted(first.keys() & second.keys())]
 
 
 def aggregate(rows: Sequence[Row]) -> dict[str, Any]:
@@ -55,33 +56,27 @@ def aggregate(rows: Sequence[Row]) -> dict[str, Any]:
         for method, mine in by_method.items():
             good = [row for row in mine if "error" not in row]
             names = dict.fromkeys(name for row in good for name in row if name not in BOOKKEEPING)
-            columns = {name: [row[name] for row in good if name in row] for name in names}
+            columns = {name: [number(row[name]) for row in good if name in row] for name in names}
             by_method[method] = {
                 "n_splits": len(good),
                 "n_failed": len(mine) - len(good),
-                **{name: spread(c) for name, c in columns.items() if all(map(_number, c))},
+                **{name: spread(c) for name, c in columns.items() if None not in c},
             }
     return out
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float)
-
-
-def spread(column: Sequence[float]) -> dict[str, float | None]:
-    """Mean, its standard error, median, smallest and largest."""
-    error = stdev(column) / len(column) ** 0.5 if len(column) > 1 else None
-    return {
-        "mean": _short(fmean(column)),
-        "se": None if error is None else _short(error),
-        "median": _short(median(column)),
-        "min": _short(min(column)),
-        "max": _short(max(column)),
-    }
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+def spread(column: Sequence[Any]) -> dict[str, Any]:
+    """Mean, its standard error (None of one value), median, smallest and largest."""
+    with np.errstate(invalid="ignore"):
+        return plain(
+            {
+                "mean": np.mean(column),
+                "se": np.std(column, ddof=1) / np.sqrt(len(column)) if len(column) > 1 else None,
+                "median": np.median(column),
+                "min": np.min(column),
+                "max": np.max(column),
+            }
+        )
 
 
 def summarise(
@@ -97,7 +92,9 @@ def summarise(
     return {
         "benchmark": benchmark.name,
         "what": benchmark.about,
-        "commit": commit,
+        "seeds": benchmark.seeds,
+        "commit": commit.removesuffix("+"),
+        "dirty": commit.endswith("+"),
         "versions": {name: ", ".join(sorted(found)) for name, found in (used or _here()).items()},
         "machine": machine(),
         "n_tasks": len(tasks),
@@ -105,9 +102,14 @@ def summarise(
         "n_failed": sum("error" in row for row in rows),
         "n_kept": sum(bool(row.get("kept")) for row in rows),
         "bars": [],
+        "protocols": {task.set: _protocol(task) for task in tasks},
         "sets": aggregate(rows),
         "rows": rows,
     }
+
+
+def _protocol(task: Task) -> dict[str, Any]:
+    return {name: value for name, value in task.params.items() if name not in {"module", "settings", "inner"}}
 
 
 def _here() -> dict[str, list[str]]:
@@ -123,6 +125,8 @@ def to_json(summary: dict[str, Any]) -> str:
             text = f"[\n{body}\n ]" if value else "[]"
         elif key == "sets":
             text = _nested(value, 1)
+        elif key == "protocols":
+            text = _nested(value, 3)
         else:
             text = json.dumps(value, ensure_ascii=False)
         lines.append(f" {json.dumps(key)}: {text}")
@@ -130,7 +134,7 @@ def to_json(summary: dict[str, Any]) -> str:
 
 
 def _nested(value: dict[str, Any], depth: int) -> str:
-    """Two levels of keys on lines of their own, the rest of each on one line."""
+    """Keys down to depth 3 on lines of their own, the rest of each on one line."""
     if depth > 3:
         return json.dumps(value)
     pad = " " * (depth + 1)
@@ -146,12 +150,15 @@ def table(benchmark: Benchmark, summary: dict[str, Any]) -> str:
     lines = []
     for name, by_method in summary["sets"].items():
         shown = list(benchmark.headline(name))
-        width = max(len(method) for method in by_method)
-        lines += ["", f"{name:<{width + 12}}" + "".join(f"{column:>22}" for column in shown)]
+        width, base = max(map(len, by_method)), next(iter(by_method))
+        title = f"{name:<{width + 12}}" + "".join(f"{column:>22}" for column in shown)
+        lines += ["", title + (f"    {shown[0]} - {base}'s" if len(by_method) > 1 else "")]
         for method, found in by_method.items():
-            failed = f" !{found['n_failed']}" if found["n_failed"] else ""
+            splits = f"n={found['n_splits']}" + (f" !{found['n_failed']}" if found["n_failed"] else "")
             cells = "".join(f"{_cell(found.get(column)):>22}" for column in shown)
-            lines.append(f"  {method:<{width}}  n={found['n_splits']}{failed:<6}{cells}")
+            gap = [] if method == base else differences(summary["rows"], name, (method, base), shown[0])
+            beside = f"    {_cell(spread(gap))} (n={len(gap)})" if gap else ""
+            lines.append(f"  {method:<{width}}  {splits:<8}{cells}{beside}")
     if summary["bars"]:
         lines.append("")
     for bar in summary["bars"]:
@@ -161,7 +168,8 @@ def table(benchmark: Benchmark, summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cell(found: dict[str, float | None] | None) -> str:
+def _cell(found: dict[str, Any] | None) -> str:
+    """Mean ± standard error."""
     if found is None:
         return "-"
-    return f"{found['mean']:.4f}" + ("" if found["se"] is None else f" ± {found['se']:.4f}")
+    return " ± ".join(f"{number(found[name]):.4f}" for name in ("mean", "se") if found[name] is not None)

@@ -10,14 +10,11 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness.benchmark import Row, Task
-from benchmarks.harness.cache import write
+from benchmarks.harness.cache import plain, write
 from benchmarks.harness.measure import Meter, peak_megabytes, versions
 from threadpoolctl import threadpool_limits
-
-DIGITS = 8  # of the numbers that are kept
 
 
 def work(run: Callable[[Task], Row], task: Task, path: Path, stamp: dict[str, str]) -> None:
@@ -58,16 +55,3 @@ def identity(task: Task) -> Row:
 def describe(error: BaseException) -> str:
     """An error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]
-
-
-def plain(value: Any) -> Any:
-    """Numbers and arrays as JSON has them, rounded; what is not finite becomes text."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if abs(value) < float("inf") else str(value)
-    return value

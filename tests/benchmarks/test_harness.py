@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.harness import Task, command
+from benchmarks.harness import Task, command, differences
 from benchmarks.harness.benchmark import code_of, source_digest
 from benchmarks.harness.summary import spread
 from tests.benchmarks.toys import toy
@@ -120,6 +120,26 @@ def test_a_slow_task_is_stopped(place):
 def test_warnings_are_kept(place):
     code, summary = go(place, does="warn", splits=1)
     assert summary["rows"][1]["warnings"] == ["UserWarning: careful"]
+
+
+def test_numbers_that_are_not_finite_stay(place, capsys):
+    code, summary = go(place, does="overflow", splits=1)
+    assert summary["rows"][1]["score"] == "-inf" and summary["sets"]["b"]["method"]["score"]["mean"] == "-inf"
+    assert "b 0, method: score -inf" in capsys.readouterr().err
+
+
+def test_methods_are_compared_on_common_splits():
+    rows = [
+        {"set": "a", "split": split, "method": method, "score": score}
+        for split, method, score in (
+            (0, "m", 1.0),
+            (1, "m", 5.0),
+            (2, "m", 9.0),
+            (1, "n", 4.0),
+            (0, "n", 3.0),
+        )
+    ]
+    assert differences(rows, "a", ("m", "n"), "score") == [-2.0, 1.0]
 
 
 def test_a_torn_record_is_no_record(place):

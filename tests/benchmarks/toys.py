@@ -21,6 +21,8 @@ def run(task):
             os.kill(os.getpid(), signal.SIGKILL)
         case "sleep":
             time.sleep(60)
+        case "overflow":
+            return {"score": float("-inf")}
         case "warn":
             warnings.warn("careful", UserWarning, stacklevel=1)
     return {"score": 1.0 + task.split, "name": "text", "detail": {"all": [1, 2]}}
@@ -39,7 +41,8 @@ def toy(folder, does="work", splits=2):
 
     def bars(rows):
         found = values(rows, "a", "method", "score")
-        return [Bar("a", "score of split 0 is 1", found.get(0), 1.0, found.get(0) == 1.0 if found else None)]
+        first = found.get((0, 0))
+        return [Bar("a", "score of split 0 is 1", first, 1.0, None if first is None else first == 1.0)]
 
     return Benchmark(
         name="toy",
