@@ -45,8 +45,7 @@ class Benchmark:
     own; what it returns becomes the row, except the entry "detail", which only the cache keeps.
     ``sources(task)`` are the files whose change makes a result old. ``bars(rows)`` are held against
     complete runs. ``headline(set)`` names the values that are shown. ``refusal(tasks)`` says why tasks cannot
-    run here at all, such as data that are not there, so that they do not fail one by one. ``preload`` are
-    modules that the processes of all tasks import.
+    run here at all, such as data that are not there, so that they do not fail one by one.
     """
 
     name: str
@@ -59,7 +58,6 @@ class Benchmark:
     about: str = ""
     seeds: str = ""
     refusal: Callable[[Sequence[Task]], str | None] = lambda tasks: None
-    preload: tuple[str, ...] = ()
 
     def sources_digest(self, task: Task) -> str:
         """Short hash of the code that a task's result depends on."""

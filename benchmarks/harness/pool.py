@@ -6,8 +6,9 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -41,13 +42,15 @@ def run_tasks(
 ) -> None:
     """Run tasks that have no result yet; each ends as a record in the cache.
 
-    The processes come from a server that has imported the packages once, so a fresh one costs little and
-    its peak memory is the task's own. On an interrupt the running tasks are stopped and leave nothing.
+    The processes come from a server that has imported all sources at the start: a fresh one costs little,
+    its peak memory is the task's own, and who edits a source meanwhile does not change what is measured.
+    On an interrupt the running tasks are stopped and leave nothing.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.harness.worker", *benchmark.preload])
+    sources = {path for task in tasks for path in benchmark.sources(task)}
+    context.set_forkserver_preload([work.__module__, benchmark.run.__module__, *module_names(sources)])
     waiting, running = list(reversed(tasks)), list[Running]()
-    with one_thread(), interruptible():
+    with environment(), interrupts() as heard:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -56,7 +59,9 @@ def run_tasks(
                     process = context.Process(target=work, args=(benchmark.run, task, path, stamp(task)))
                     process.start()
                     running.append(Running(task, path, process, time.monotonic()))
-                wait([r.process.sentinel for r in running], timeout=0.5)
+                wait([r.process.sentinel for r in running], timeout=0.2)
+                if heard:
+                    raise KeyboardInterrupt
                 for r in list(running):
                     late = time_limit is not None and time.monotonic() - r.since > time_limit
                     if late and r.process.is_alive():
@@ -74,6 +79,18 @@ def run_tasks(
             for r in running:
                 stop(r.process)
                 r.path.with_suffix(".log").unlink(missing_ok=True)
+
+
+def module_names(paths: Iterable[Path]) -> list[str]:
+    """Names under which files can be imported; files that cannot are left out."""
+    found = []
+    for path in sorted(paths):
+        homes = [home for entry in sys.path if (home := Path(entry or ".").resolve()) in path.parents]
+        if homes:
+            deepest = max(homes, key=lambda home: len(home.parts))
+            parts = path.relative_to(deepest).with_suffix("").parts
+            found.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return found
 
 
 def fail(running: Running, error: str, stamp: dict[str, str]) -> None:
@@ -107,10 +124,11 @@ def stop(process: BaseProcess) -> None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS and friends of new processes on one thread."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+def environment() -> Iterator[None]:
+    """BLAS and friends of new processes on one thread; modules are found where this process finds them."""
+    wanted = ONE_THREAD | {"PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
@@ -122,14 +140,14 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """A polite request to end is an interrupt too."""
+def interrupts() -> Iterator[list[int]]:
+    """Signals to stop are collected, to be heeded where no process is half started."""
+    heard: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda number, frame: heard.append(number))
     try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
+        yield heard
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

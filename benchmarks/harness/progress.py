@@ -62,7 +62,9 @@ class Progress:
         found = row.get("error") or "  ".join(f"{name} {x:.4g}" for name, x in numbers if x is not None)
         line = f"{row['set']} {row['split']}, {row['method']}: {found}  [{row.get('wall', 0.0):.1f} s]"
         if self.bar:
-            self.bar.console.print(line, style="red" if "error" in row else None, markup=False)
+            self.bar.console.print(
+                line, style="red" if "error" in row else None, markup=False, highlight=False
+            )
             self.bar.update(self.bar.task_ids[0], completed=self.done, description=self.remaining())
         else:
             print(f"[{self.done}/{self.total}] {line}  {self.remaining()}", file=sys.stderr, flush=True)

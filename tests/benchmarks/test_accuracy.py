@@ -8,7 +8,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 from benchmarks.accuracy import score
-from benchmarks.accuracy.__main__ import ACCURACY, tasks
+from benchmarks.accuracy.benchmark import ACCURACY, tasks
 from benchmarks.accuracy.protocols import Problem, inner, problem
 from benchmarks.accuracy.sets import SETS, bars
 from benchmarks.harness import Task, command

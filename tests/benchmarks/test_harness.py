@@ -175,6 +175,40 @@ def test_an_interrupt_loses_only_what_runs(place):
     assert [path.name[0] for path in (place / "cache" / "toy").iterdir()] == ["a"]
 
 
+def test_edits_during_a_run_change_nothing(place):
+    """Task 0 edits the source that task 1 reports on."""
+    (place / "engine.py").write_text("VALUE = 1\n")
+    (place / "edited.py").write_text(
+        textwrap.dedent(
+            """
+            import sys
+            from dataclasses import replace
+            from pathlib import Path
+            from tests.benchmarks.toys import toy
+            from benchmarks.harness import command
+
+            def run(task):
+                import engine
+
+                Path(engine.__file__).write_text("VALUE = 2 + 1\\n")
+                return {"score": engine.VALUE}
+
+            if __name__ == "__main__":
+                import edited
+
+                place = Path(__file__).parent
+                toys = replace(toy(place), run=edited.run, sources=lambda task: [place / "engine.py"])
+                where = ["--cache", str(place / "cache"), "--out", str(place / "out.json")]
+                sys.exit(command(toys, ["--jobs", "1", *where]))
+            """
+        )
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    subprocess.run([sys.executable, str(place / "edited.py")], env=env, check=True, capture_output=True)
+    rows = json.loads((place / "out.json").read_text())["rows"]
+    assert [row["score"] for row in rows] == [1, 1, 1, 1]
+
+
 def test_tasks_differ_by_all_they_depend_on():
     one = Task("a", 0, "m", {"x": 1, "y": 2})
     assert one.digest == Task("a", 0, "m", {"y": 2, "x": 1}).digest
