@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.harness.benchmark import Benchmark, Row, Task
 from benchmarks.harness.cache import Cache, plain, read, write
 from benchmarks.harness.measure import ONE_THREAD
-from benchmarks.harness.worker import identity, work
+from benchmarks.harness.worker import identity, log_of, work
 
 
 @dataclass
@@ -29,6 +29,11 @@ class Running:
     path: Path
     process: BaseProcess
     since: float
+
+    @property
+    def log(self) -> Path:
+        """What its worker has printed."""
+        return log_of(self.path, self.process.pid)
 
 
 def run_tasks(
@@ -78,7 +83,7 @@ def run_tasks(
         finally:
             for r in running:
                 stop(r.process)
-                r.path.with_suffix(".log").unlink(missing_ok=True)
+                r.log.unlink(missing_ok=True)
 
 
 def module_names(paths: Iterable[Path]) -> list[str]:
@@ -99,7 +104,7 @@ def fail(running: Running, error: str, stamp: dict[str, str]) -> None:
     row = identity(running.task) | {"error": error, "wall": wall} | stamp
     record = {"params": running.task.params, "row": row, "versions": {}}
     write(running.path, json.dumps(plain(record)))
-    running.path.with_suffix(".log").unlink(missing_ok=True)
+    running.log.unlink(missing_ok=True)
 
 
 def died(running: Running) -> str:
@@ -108,8 +113,7 @@ def died(running: Running) -> str:
     how = f"exit code {code}"
     if code < 0:
         how = f"killed by {signal.Signals(-code).name}" + (", perhaps out of memory" if code == -9 else "")
-    log = running.path.with_suffix(".log")
-    said = log.read_text(errors="replace").split() if log.is_file() else []
+    said = running.log.read_text(errors="replace").split() if running.log.is_file() else []
     return f"worker ended: {how}. {' '.join(said)[-300:]}".strip()
 
 

@@ -23,7 +23,7 @@ def work(run: Callable[[Task], Row], task: Task, path: Path, stamp: dict[str, st
     What the task prints goes to a file beside the record, which stays only if the process dies.
     """
     os.setsid()  # an interrupt from the keyboard is for the parent alone
-    log = path.with_suffix(".log")
+    log = log_of(path, os.getpid())
     with log.open("w") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
@@ -45,6 +45,11 @@ def work(run: Callable[[Task], Row], task: Task, path: Path, stamp: dict[str, st
     record = {"params": task.params, "row": row, "versions": versions()} | detail
     write(path, json.dumps(plain(record)))
     log.unlink()
+
+
+def log_of(path: Path, pid: int | None) -> Path:
+    """Where a worker's output goes; another run may be at the same task, so each has its own."""
+    return path.with_suffix(f".{pid}.log")
 
 
 def identity(task: Task) -> Row:

@@ -175,6 +175,23 @@ def test_an_interrupt_loses_only_what_runs(place):
     assert [path.name[0] for path in (place / "cache" / "toy").iterdir()] == ["a"]
 
 
+def test_two_runs_may_share_a_cache(place):
+    script = f"""
+        import sys
+        from tests.benchmarks.toys import toy
+        from benchmarks.harness import command
+        if __name__ == "__main__":
+            where = ["--cache", {str(place / "cache")!r}, "--out", {str(place)!r} + "/" + sys.argv[1]]
+            sys.exit(command(toy({str(place)!r}, "wait", splits=1), where))
+        """
+    (place / "script.py").write_text(textwrap.dedent(script))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    run = [sys.executable, str(place / "script.py")]
+    runs = [subprocess.Popen([*run, name], env=env, stderr=subprocess.DEVNULL) for name in ("one", "two")]
+    assert [process.wait() for process in runs] == [0, 0]
+    assert (place / "ran").read_text().splitlines().count("b 0") == 2
+
+
 def test_edits_during_a_run_change_nothing(place):
     """Task 0 edits the source that task 1 reports on."""
     (place / "engine.py").write_text("VALUE = 1\n")

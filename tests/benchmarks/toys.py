@@ -19,6 +19,11 @@ def run(task):
             raise ValueError("on\npurpose")
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "wait":  # until a second run is at it too
+            until = time.monotonic() + 30
+            while (Path(task.params["folder"]) / "ran").read_text().count("b 0") < 2:
+                assert time.monotonic() < until
+                time.sleep(0.02)
         case "sleep":
             time.sleep(60)
         case "overflow":
