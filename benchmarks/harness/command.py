@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.benchmark import Benchmark, Task
-from benchmarks.harness.cache import Cache, write
+from benchmarks.harness.cache import Cache, plain, write
 from benchmarks.harness.measure import commit
 from benchmarks.harness.pool import run_tasks
 from benchmarks.harness.progress import Progress
@@ -57,7 +57,7 @@ def command(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int
     whole = {task.digest for task in tasks} == full
     summary = summarise(benchmark, tasks, [record for _, record in found], head)
     bars = benchmark.bars([record["row"] for task, record in found if task.digest in full])
-    summary["bars"] = [asdict(bar) for bar in bars if whole or bar.value is not None]
+    summary["bars"] = [plain(asdict(bar)) for bar in bars if whole or bar.value is not None]
     print(table(benchmark, summary))
     # Only the whole benchmark goes where results are committed; anything else stays beside the cache.
     path = HOME / "results" / f"{benchmark.name}.json" if whole else cache.folder / "summary.json"

@@ -12,6 +12,9 @@ from benchmarks.harness.benchmark import Benchmark, Row, Task
 from benchmarks.harness.cache import plain
 from benchmarks.harness.measure import machine, versions
 
+# Levels of keys that get lines of their own in the file.
+DEPTHS = {"protocols": 1, "sets": 3}
+
 # Columns that are no measurement of the method.
 BOOKKEEPING = {"split", "fold", "base_mb"}
 
@@ -123,26 +126,21 @@ def to_json(summary: dict[str, Any]) -> str:
         if isinstance(value, list):
             body = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in value)
             text = f"[\n{body}\n ]" if value else "[]"
-        elif key == "sets":
-            text = _nested(value, 1)
-        elif key == "protocols":
-            text = _nested(value, 3)
+        elif key in DEPTHS:
+            text = _nested(value, 1, DEPTHS[key])
         else:
             text = json.dumps(value, ensure_ascii=False)
         lines.append(f" {json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _nested(value: dict[str, Any], depth: int) -> str:
-    """Keys down to depth 3 on lines of their own, the rest of each on one line."""
-    if depth > 3:
+def _nested(value: Any, depth: int, deepest: int) -> str:
+    """JSON with the keys of so many levels on lines of their own."""
+    if depth > deepest or not isinstance(value, dict):
         return json.dumps(value)
-    pad = " " * (depth + 1)
-    body = ",\n".join(
-        f"{pad}{json.dumps(k)}: {_nested(v, depth + 1) if isinstance(v, dict) else json.dumps(v)}"
-        for k, v in value.items()
-    )
-    return "{\n" + body + "\n" + pad[1:] + "}"
+    pad = " " * depth
+    body = ",\n".join(f"{pad} {json.dumps(k)}: {_nested(v, depth + 1, deepest)}" for k, v in value.items())
+    return f"{{\n{body}\n{pad}}}"
 
 
 def table(benchmark: Benchmark, summary: dict[str, Any]) -> str:
