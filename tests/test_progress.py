@@ -40,8 +40,8 @@ def kind(request, monkeypatch):
     return request.param
 
 
-def record(stage="converge", sweep=3):
-    return SimpleNamespace(stage=stage, sweep=sweep, loo=-1.0, mismatch=0.1)
+def record(stage="converge", sweep=3, part=None):
+    return SimpleNamespace(stage=stage, sweep=sweep, loo=-1.0, mismatch=0.1, part=part)
 
 
 FIT = """
@@ -201,7 +201,7 @@ def test_what_is_printed_meanwhile_appears_above_the_bar(monkeypatch):
 )
 def test_lines_where_there_is_no_terminal(capsys, verbose, told):
     with progress.progress_of(verbose) as shown:
-        sweeps = progress.Sweeps(shown, 1, 10)
+        sweeps = progress.Sweeps(shown, 10)
         for stage, sweep in (("settle", 1), ("settle", 2), ("converge", 1)):
             sweeps(record(stage, sweep))
         shown.finish("Converged.")
@@ -214,18 +214,20 @@ def test_lines_where_there_is_no_terminal(capsys, verbose, told):
 def test_sweeps_count_the_starts():
     told = []
     shown = SimpleNamespace(at=lambda share, detail: told.append((share, detail)), each_sweep=True)
-    sweeps = progress.Sweeps(shown, 3, 20)
-    for _ in range(3):
+    sweeps = progress.Sweeps(shown, 12)
+    for part in ((1, 3), (2, 3), (3, 3)):
         for stage, count in (("settle", 2), ("converge", 3)):
             for sweep in range(1, count + 1):
-                sweeps(record(stage, sweep))
+                sweeps(record(stage, sweep, part))
     assert [detail.split(",")[0] for _, detail in told] == [
         f"start {m}/3" for m in (1, 2, 3) for _ in range(5)
     ]
     shares = [share for share, _ in told]
     assert shares == sorted(shares)
-    assert shares[4] == pytest.approx(5 / 40 / 3)
-    assert shares[-1] == pytest.approx((2 + 5 / 40) / 3)
+    assert shares[4] == pytest.approx(0.6 * 5 / 20 / 3)
+    assert shares[-1] == pytest.approx(0.6 * (2 + 5 / 20) / 3)
+    sweeps(record("polish", 1, (1, 2)))
+    assert told[-1][0] == pytest.approx(0.6 + 0.4 * 1 / 20 / 2)
 
 
 def test_starts_in_other_processes_are_announced(capsys):

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 REFRESH = 0.1  # seconds between two updates of the moving line
 LONG = 3.0  # seconds after which a fit on a terminal shows itself unasked
-EXTRA_SWEEPS = 20  # at most so many before the last stage, after a MAP start
+EXTRA_SWEEPS = 8  # at most so many before the last stage, after a MAP start
+STARTS_SHARE, LAST_STAGE = 0.6, "polish"  # what all starts take of a fit that then goes on with the best
 
 SweepCallback = Callable[[Any, Any], Any]
 
@@ -191,24 +192,27 @@ def _undisturbed() -> bool:
 class Sweeps:
     """Progress of a fit, start by start; called after each sweep with its record."""
 
-    def __init__(self, progress: Progress, n_starts: int, max_iter: int) -> None:
-        self.progress, self.n_starts, self.sweeps = progress, n_starts, EXTRA_SWEEPS + max_iter
-        self.start, self.done = 0, 0
-        self.seen: list[str] = []
+    def __init__(self, progress: Progress, max_iter: int) -> None:
+        self.progress, self.sweeps = progress, EXTRA_SWEEPS + max_iter
+        self.part: Any = None
+        self.done, self.share = 0, 0.0
 
     def __call__(self, record: Any, state: Any = None) -> None:
         """Move on by one sweep."""
-        if record.sweep == 1:
-            if record.stage in self.seen:
-                self.start, self.done, self.seen = self.start + 1, 0, []
-            self.seen.append(record.stage)
+        part = (record.part or (1, 1), record.stage == LAST_STAGE)
+        if part != self.part:
+            self.part, self.done = part, 0
         self.done += 1
         if record.sweep > 1 and not self.progress.each_sweep:
             return
-        which = f"start {self.start + 1}/{self.n_starts}, " if self.n_starts > 1 else ""
+        (start, count), last = part
+        within = (start - 1 + min(self.done / self.sweeps, 1.0)) / count
+        if count > 1 or last:
+            within = STARTS_SHARE + (1.0 - STARTS_SHARE) * within if last else STARTS_SHARE * within
+        self.share = max(self.share, min(within, 1.0))
+        which = f"start {start}/{count}, " if count > 1 else ""
         detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.1e}"
-        share = (self.start + min(self.done / self.sweeps, 1.0)) / self.n_starts
-        self.progress.at(min(share, 1.0), detail)
+        self.progress.at(self.share, detail)
 
 
 def progress_of(verbose: Any, callbacks: bool = False) -> Progress:

@@ -160,7 +160,7 @@ def test_an_outlier_is_named_by_its_row():
     y[23] += 40.0 * np.std(y)
     weight = np.ones(60)
     weight[:3] = 0.0  # rows the engine never sees shift its numbers, not ours
-    model = fit(2, X, y, sample_weight=weight, max_iter=15)
+    model = fit(2, X, y, sample_weight=weight, max_iter=15, activation="linear")
     (text,) = [t for t in texts(model, CAUTION) if "too far from" in t]
     assert "23 (counted from 0)" in text
     (text,) = [w.text for w in all_worries(model, first_row=1) if "too far from" in w.text]

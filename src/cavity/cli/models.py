@@ -157,7 +157,7 @@ def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console
     """Fit with progress on standard error; False where it was interrupted and what was found is kept."""
     with interrupts() as seen, console.progress(what) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
-        model.set_params(verbose=Sweeps(progress, model.n_starts, model.max_iter))
+        model.set_params(verbose=Sweeps(progress, model.max_iter))
         model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)

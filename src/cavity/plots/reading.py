@@ -78,7 +78,7 @@ class Reading(NamedTuple):
         """Training inputs of ``rows`` in the user's units, (n, d)."""
         s = self.prepared.scaling
         Z = self.prepared.data.X[self.engine_rows, : len(s.x_mean)]
-        return Z * s.x_scale + s.x_mean
+        return s.restored(Z)
 
     @property
     def observed(self) -> FloatArray:
