@@ -95,7 +95,8 @@ def test_known_noise_of_rows():
 @pytest.mark.parametrize(
     ("params", "n_groups", "family"),
     [
-        ({}, 1, "LaplacePrior"),
+        ({}, 3, "LaplacePrior"),
+        ({"groups": "common"}, 1, "LaplacePrior"),
         ({"prior": "ard"}, 3, "GaussianPrior"),
         ({"prior": "gaussian"}, 1, "GaussianPrior"),
         ({"prior": "laplace", "groups": "input"}, 3, "LaplacePrior"),

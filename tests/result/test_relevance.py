@@ -76,7 +76,7 @@ def test_scales_are_the_posteriors():
     np.testing.assert_allclose(
         model.relevance_.scale_lower, q.mean[:3] - 1.959964 * np.sqrt(q.var[:3]), atol=1e-5
     )
-    shared = fitted().relevance_
+    shared = fitted(groups="common").relevance_
     assert len(set(shared.scale_mean)) == 1
 
 

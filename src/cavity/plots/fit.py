@@ -132,12 +132,12 @@ def observed(model: Any, ax: Any = None, *, label: int = 3, first_row: int = 0) 
     ax.plot(predicted[missed], y[missed], "^", ms=4, mew=0, color=ACCENT)
     worst = np.argsort(tail[shown], kind="stable")[:label]
     named = worst[missed[worst]]
-    for over in (True, False):
-        for n, i in enumerate(named[(y > predicted)[named] == over]):
-            text = f"row {reading.rows[shown[i]] + first_row}"
-            side, right = ("left", 4) if n % 2 == 0 else ("right", -4)  # so that neighbours keep apart
-            where = {"xytext": (right, 2 if over else -7), "textcoords": "offset points", "ha": side}
-            ax.annotate(text, (predicted[i], y[i]), **where, fontsize="x-small")
+    for n, i in enumerate(named[np.argsort(-predicted[named], kind="stable")]):
+        text = f"row {reading.rows[shown[i]] + first_row}"
+        side, right = ("left", 4) if n % 2 == 0 else ("right", -4)  # so that neighbours keep apart
+        below = -7 if y[i] < predicted[i] else 2
+        where = {"xytext": (right, below), "textcoords": "offset points", "ha": side}
+        ax.annotate(text, (predicted[i], y[i]), **where, fontsize="x-small")
     note = "" if len(shown) == len(tail) else f", {len(shown)} of {len(tail)} rows"
     target = plain(reading.target)
     return finish(ax, f"Observed against predicted{note}", f"{target} predicted", f"{target} observed")

@@ -68,14 +68,12 @@ class TruncatedStudentTPrior(WeightPrior):
 
         Parameters and result as in `WeightPrior.conditional_moments`.
         """
-        fields = (np.asarray(a, dtype=float) for a in (*cavity, log_var, fraction))
-        mean, var, log_var, fraction = np.broadcast_arrays(*fields)
-        out = np.empty((3, mean.size))
+        fields = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (*cavity, log_var, fraction)))
+        flat = [np.array(field).ravel() for field in fields]  # copies: broadcast ones warn when written to
+        out = np.empty((3, flat[0].size))
         with announced(half_line_t_moments):
-            half_line_t_moments(
-                mean.ravel(), var.ravel(), log_var.ravel(), fraction.ravel(), self.df, self._log_constant, out
-            )
-        return Moments(*out.reshape(3, *mean.shape))
+            half_line_t_moments(*flat, self.df, self._log_constant, out)
+        return Moments(*out.reshape(3, *fields[0].shape))
 
     def sample(self, rng: np.random.Generator, log_var: ArrayLike, size: int | tuple[int, ...]) -> FloatArray:
         r"""Draw :math:`v = \sigma|t|` with :math:`t\sim t_\nu`; see `WeightPrior.sample`."""
