@@ -207,7 +207,7 @@ def test_scaling_goes_back():
     [
         ({"activation": "relu"}, ["activation", "relu", "erf"]),
         ({"activation": ["erf", "erf"]}, ["2 entries", "3 hidden units"]),
-        ({"prior": "horseshoe"}, ["prior", "horseshoe", "laplace"]),
+        ({"prior": "horse"}, ["prior", "horse", "laplace", "spike-and-slab"]),
         ({"groups": "column"}, ["groups", "column", "input"]),
         ({"groups": [0, 1, 0]}, ["groups", "(3,)", "2 inputs"]),
         ({"groups": np.zeros((2, 2))}, ["groups", "(2, 2)", "(3, 2)"]),

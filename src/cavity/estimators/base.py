@@ -100,13 +100,6 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _model(self, prepared: Prepared, n_hidden: int) -> ModelSpec:
         """The network that the parameters describe."""
-        prior, groups = self.prior, self.groups
-        if isinstance(prior, str) and prior == "ard":
-            prior, groups = "gaussian", "input" if groups is None else groups
-        elif isinstance(prior, str) and prior not in ("laplace", "gaussian"):
-            raise ValueError(
-                f'prior={prior!r} is unknown: use "laplace", "ard", "gaussian" or a WeightPrior.'
-            )
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
@@ -118,8 +111,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             len(prepared.scaling.x_mean),
             n_hidden,
             activation=self.activation,
-            prior=prior,
-            groups="common" if groups is None else groups,
+            prior=self.prior,
+            groups=self.groups,
             prior_var=None if held is None else held**2,
             noise=self._noise(prepared),
             likelihood=self._likelihood(),

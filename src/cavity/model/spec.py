@@ -159,8 +159,8 @@ def network(
     *,
     activation: str | Activation | Sequence[str | Activation] = "erf",
     prior: str | WeightPrior = "laplace",
-    groups: Any = "common",
-    scale_prior: tuple[float, float] = (2.0 * float(np.log(0.01)), 2.5**2),
+    groups: Any = None,
+    scale_prior: tuple[float, float] | None = None,
     prior_var: float | None = None,
     bias: bool = True,
     bias_prior: str | float = 4.0,
@@ -176,12 +176,12 @@ def network(
     n_inputs, n_hidden : int
         d without the bias, and K.
     activation : name, Activation, or one per unit
-    prior : {"gaussian", "laplace"} or WeightPrior
+    prior : a name in `cavity.model.priors.PRIORS` or WeightPrior
         Family p(w | φ) of the input weights *(eq. prw)*.
-    groups : {"common", "input", "unit"} or array
-        Which weights share a scale; "input" with a Gaussian prior is ARD.
-    scale_prior : (mean, var)
-        Hyperprior of every φ_l = log variance *(eq. pruw)*.
+    groups : None, {"common", "input", "unit"} or array
+        Which weights share a scale: by default "input" for the name "ard", else "common".
+    scale_prior : (mean, var), optional
+        Hyperprior of every φ_l = log variance *(eq. pruw)*; the prior family's own by default.
     prior_var : float, optional
         Hold every scale at this variance instead of inferring it.
     bias : bool
@@ -198,8 +198,11 @@ def network(
         raise ValueError(f"form={form!r} is unknown: use one of {FORMS}.")
     if isinstance(prior, str):
         if prior not in PRIORS:
-            raise ValueError(f"prior={prior!r} is unknown: use one of {sorted(PRIORS)} or a WeightPrior.")
-        prior = PRIORS[prior]()
+            raise ValueError(f"prior={prior!r} is unknown: use one of {list(PRIORS)} or a WeightPrior.")
+        named = PRIORS[prior]
+        prior, groups = named.family(), named.groups if groups is None else groups
+    groups = "common" if groups is None else groups
+    scale_prior = prior.scale_prior if scale_prior is None else scale_prior
     if prior_var is not None and not prior_var > 0.0:
         raise ValueError(f"prior_var must be positive, got {prior_var}.")
     mean0, var0 = (float(np.log(prior_var)), 0.0) if prior_var is not None else map(float, scale_prior)

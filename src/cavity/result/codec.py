@@ -30,7 +30,8 @@ CLASSES: dict[str, type] = {
         *(state.EPState, state.RowSites, state.PriorSites),
         *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis),
         *(Solution, Record, Step),
-        *(type(spec.Output().prior), *PRIORS.values(), *LIKELIHOODS.values(), *ACTIVATIONS.values()),
+        *(type(spec.Output().prior), *(named.family for named in PRIORS.values())),
+        *(*LIKELIHOODS.values(), *ACTIVATIONS.values()),
     )
 }
 ENUMS: dict[str, type[Enum]] = {"Status": Status}

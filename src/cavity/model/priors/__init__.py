@@ -1,11 +1,45 @@
 """Priors of the weights, one file each."""
 
+from typing import NamedTuple
+
 from cavity.model.priors.base import WeightPrior
 from cavity.model.priors.gaussian import GaussianPrior
+from cavity.model.priors.horseshoe import HorseshoePrior, RegularizedHorseshoePrior
 from cavity.model.priors.laplace import LaplacePrior
+from cavity.model.priors.mixture import GaussianMixturePrior, SpikeAndSlabPrior
+from cavity.model.priors.student_t import StudentTPrior
 from cavity.model.priors.truncated_t import TruncatedStudentTPrior
 
-#: Input-weight priors by the name a user types.
-PRIORS: dict[str, type[WeightPrior]] = {"gaussian": GaussianPrior, "laplace": LaplacePrior}
 
-__all__ = ["PRIORS", "GaussianPrior", "LaplacePrior", "TruncatedStudentTPrior", "WeightPrior"]
+class NamedPrior(NamedTuple):
+    """What a user gets by typing the name of a prior: the family, and which weights share a scale."""
+
+    family: type[WeightPrior]
+    groups: str = "common"
+
+
+#: Input-weight priors by the name a user types.
+PRIORS: dict[str, NamedPrior] = {
+    "laplace": NamedPrior(LaplacePrior),
+    "ard": NamedPrior(GaussianPrior, "input"),
+    "gaussian": NamedPrior(GaussianPrior),
+    "student-t": NamedPrior(StudentTPrior),
+    "spike-and-slab": NamedPrior(SpikeAndSlabPrior),
+    "horseshoe": NamedPrior(HorseshoePrior),
+    "regularized-horseshoe": NamedPrior(RegularizedHorseshoePrior),
+    "mixture": NamedPrior(GaussianMixturePrior),
+}
+
+__all__ = [
+    "PRIORS",
+    "GaussianMixturePrior",
+    "GaussianPrior",
+    "HorseshoePrior",
+    "LaplacePrior",
+    "NamedPrior",
+    "RegularizedHorseshoePrior",
+    "SpikeAndSlabPrior",
+    "StudentTPrior",
+    "TruncatedStudentTPrior",
+    "WeightPrior",
+]
