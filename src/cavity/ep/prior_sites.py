@@ -159,6 +159,16 @@ def _positive_shares(state: EPState, proposed: FloatArray, share: FloatArray) ->
     return np.where(wrong, np.minimum(share, room), share), int(wrong.sum())
 
 
+def _leaping_units(old: FloatArray, new: FloatArray, tau: FloatArray) -> FloatArray:
+    """(K,) booleans: units with negative prior precisions in which the variance of a weight would double.
+
+    A prior that is not log-concave answers some cavities with a negative precision. Each is right for its
+    weight alone; of correlated weights, updated at once, they add up to a nearly improper q(w_k) (weights of
+    1e5 were seen). A log-concave prior never does this, and is left alone.
+    """
+    return np.any(new > 2.0 * old, axis=1) & np.any(tau < 0.0, axis=1)
+
+
 class PriorRun(NamedTuple):
     """A run of inner iterations: the state, the first mismatch seen and the counts."""
 
@@ -199,6 +209,11 @@ def update_weight_priors(
             q_scale = refresh_scales(spec, priors)
             q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, iterations == 1, row_map)
             if q_scale is not None and q_w is not None:
+                leap = _leaping_units(state.posterior.w.var, q_w.var, w.tau)
+                if leap.any():
+                    share = np.where(leap[:, None], 0.5 * share, share)
+                    shortened += int(leap.sum())
+                    continue
                 state = EPState(state.rows, priors, state.posterior._replace(w=q_w, scale=q_scale))
                 moved = True
                 break

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
 from cavity.ep.ladder import Ensemble, FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record
@@ -255,6 +256,19 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         v = self.posterior_.main.state.posterior.v
         return WeightSummary(v.mean, np.sqrt(np.diag(v.cov)))
+
+    @property
+    def inclusion_(self) -> FloatArray:
+        """Probability that each input weight is not in its prior's spike, (K, d); of the heaviest fit.
+
+        Only with a prior that has a spike ("spike-and-slab"). Weights of a unit that is not in use have the
+        prior probability; `relevance_` joins the units that are into one probability per input.
+        """
+        check_is_fitted(self)
+        main = self.posterior_.main
+        if not has_inclusion(main.spec):
+            raise AttributeError('inclusion_ needs a prior with a spike at zero: prior="spike-and-slab".')
+        return inclusion_probabilities(main.spec, main.state)[:, : self.n_features_in_]
 
     @property
     def relevance_(self) -> Relevance:

@@ -31,10 +31,12 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Number of hidden units K. "auto" is n^0.4 of the distinct rows, between 5 and 30; units that are not
         needed stay small.
     activation : {"erf", "linear"}, Activation, or one per unit
-    prior : {"laplace", "ard", "gaussian"} or WeightPrior
+    prior : str or WeightPrior
         Family of the input weights. "laplace": one scale for all, many weights shrink to almost nothing;
         "ard": Gaussian with one scale per input, so an input is switched off as a whole; "gaussian": one
-        scale for all, none singled out.
+        scale for all, none singled out; "student-t": between the last and the next; "horseshoe": most weights
+        almost exactly zero, the others hardly shrunk; "regularized-horseshoe": the same, none of them huge;
+        "spike-and-slab": each weight in or out, with probabilities; "mixture": two widths.
     groups : None, {"common", "input", "unit"} or array
         Which weights share a scale, instead of what ``prior`` says: d labels (blocks of inputs, say the
         columns of a one-hot code) or an array of K × d labels.
@@ -77,7 +79,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
         predictive density.
     log_evidence_ : float
     relevance_ : Relevance
-        One row per input: prior scale, size of the effect, probability of being relevant.
+        One row per input: prior scale, size of the effect, probability of being relevant, and, with a
+        spike-and-slab prior, of being included.
+    inclusion_ : (K, d) array
+        Probability of each input weight to be in the slab; only with a spike-and-slab prior.
     noise_sd_ : float
         Posterior mean of the noise standard deviation, in the units of y.
     input_weights_, output_weights_ : WeightSummary

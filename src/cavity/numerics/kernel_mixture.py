@@ -18,23 +18,23 @@ SERIES = 2e-3
 
 @njit(**_JIT)
 def mixture_sums(z2, log_ratio, start, step, log_weight, below, above, out):
-    r"""Sums :math:`S_n = \sum_i G_i\,d_i^{n+1/2}\,e^{-z^2(1-d_i)/2}`, :math:`d_i = 1/(1+t_i)`.
+    r"""Moments of :math:`d_i = 1/(1+t_i)` under the weights :math:`G_i\,d_i^{1/2}e^{-z^2(1-d_i)/2}`.
 
-    Here :math:`t_i = e^{x_i}v/e^\varphi` and ``log_ratio`` is :math:`\log v - \varphi`. Writes
-    :math:`\log S_0`, :math:`S_1/S_0` and :math:`S_2/S_0 - (S_1/S_0)^2` into ``out`` (3, J); NaN where
-    :math:`z^2` is not below 1e30. With :math:`y = z^2/2`,
+    Here :math:`t_i = e^{x_i}v/e^\varphi` and ``log_ratio`` is :math:`\log v - \varphi`. Writes the log of the
+    sum of the weights, mean and variance of :math:`d` into ``out`` (3, J); NaN where :math:`z^2` is not below
+    1e30. With :math:`y = z^2/2`,
 
     .. math:: d^{\alpha}e^{-y(1-d)} = \sum_k(-t)^kL_k^{(\alpha-1)}(-y)
               = e^{-y}t^{-\alpha}\sum_k(-1/t)^kL_k^{(\alpha-1)}(y)
 
-    (Laguerre polynomials) give the two ends of the sum from ``below`` and ``above``.
+    (Laguerre polynomials) give the two ends of the sums from ``below`` and ``above``. The variance is taken
+    of :math:`d` or of :math:`1-d`, whichever is small: the rounding of the other may grow like :math:`z^2`.
     """
     n_table = len(log_weight)
     growth = np.exp(step * np.arange(n_table))
     d = np.empty(n_table)
     psi = np.empty(n_table)
-    tail = np.empty(5)
-    sums = np.empty(3)
+    low, high = np.empty(5), np.empty(5)
     for item in range(len(z2)):
         if not z2[item] < 1e30:
             out[:, item] = np.nan
@@ -50,45 +50,48 @@ def mixture_sums(z2, log_ratio, start, step, log_weight, below, above, out):
         t0, inverse = math.exp(log_t0), math.exp(-log_t1)
 
         for i in range(count):
-            d[i] = 1.0 / (1.0 + t0 * growth[i])
-            psi[i] = log_weight[first + i] + y * d[i]
-        top = max(below[0, first] + y, above[0, end] - 0.5 * log_t1)
+            t = t0 * growth[i]
+            d[i] = 1.0 / (1.0 + t)
+            psi[i] = log_weight[first + i] - y * t * d[i]
+        top = max(below[0, first], above[0, end] - 0.5 * log_t1 - y)
         for i in range(count):
             top = max(top, psi[i])
-        s0, s1, s2 = 0.0, 0.0, 0.0
+        total, d1, d2, k1, k2 = 0.0, 0.0, 0.0, 0.0, 0.0
         for i in range(count):
             mass = exp_nonpositive(psi[i] - top) * math.sqrt(d[i])
-            s0 += mass
-            s1 += mass * d[i]
-            s2 += mass * d[i] * d[i]
-        sums[0], sums[1], sums[2] = s0, s1, s2
+            gone = t0 * growth[i] * d[i]
+            total += mass
+            d1 += mass * d[i]
+            d2 += mass * d[i] * d[i]
+            k1 += mass * gone
+            k2 += mass * gone * gone
 
-        power = 1.0
-        for k in range(3):
-            tail[k] = math.exp(below[k, first] + y - top) * power
-            power *= t0
-        _add_end(sums, tail, -y, 0)
-        power = 1.0
+        power, inverse_power = 1.0, 1.0
         for k in range(5):
-            tail[k] = math.exp(above[k, end] - 0.5 * log_t1 - top) * power
-            power *= inverse
-        _add_end(sums, tail, y, 1)
+            low[k] = math.exp(below[k, first] - top) * power
+            high[k] = math.exp(above[k, end] - 0.5 * log_t1 - y - top) * inverse_power
+            power *= t0
+            inverse_power *= inverse
+        a, b, c = _series(0.5, -y, low, 0), _series(1.5, -y, low, 0), _series(2.5, -y, low, 0)
+        total, d1, d2 = total + a, d1 + b, d2 + c
+        k1, k2 = k1 + _series(1.5, -y, low, 1), k2 + _series(2.5, -y, low, 2)
+        a, b, c = _series(0.5, y, high, 0), _series(1.5, y, high, 1), _series(2.5, y, high, 2)
+        total, d1, d2 = total + a, d1 + b, d2 + c
+        k1, k2 = k1 + a - b, k2 + a - 2.0 * b + c
 
-        mean = sums[1] / sums[0]
-        out[0, item] = top - y + math.log(sums[0] * step)
+        mean, gone = d1 / total, k1 / total
+        out[0, item] = top + math.log(total * step)
         out[1, item] = mean
-        out[2, item] = max(sums[2] / sums[0] - mean * mean, 0.0)
+        spread = d2 / total - mean * mean if mean < 0.5 else k2 / total - gone * gone
+        out[2, item] = max(spread, 0.0)
 
 
 @njit(**_JIT)
-def _add_end(sums, tail, y, shift):
-    """Add the three-term series of one end; there S_n starts at the power ``shift``·n."""
-    for n in range(3):
-        a = n + 0.5
-        first = a - y
-        second = 0.5 * (a * (a + 1.0) - 2.0 * (a + 1.0) * y + y * y)
-        k = shift * n
-        sums[n] += tail[k] - first * tail[k + 1] + second * tail[k + 2]
+def _series(a, y, end, shift):
+    """Three terms of the series of d^a e^(-y(1-d)) at one end, from the sum with the power ``shift`` on."""
+    first = a - y
+    second = 0.5 * (a * (a + 1.0) - 2.0 * (a + 1.0) * y + y * y)
+    return end[shift] - first * end[shift + 1] + second * end[shift + 2]
 
 
 @njit(**_JIT)

@@ -38,7 +38,7 @@ class PrecisionMixture(NamedTuple):
     ----------
     start, step : first node and spacing of the even grid :math:`x_i`.
     log_weight : :math:`\log G(x_i)`, (I,).
-    below : :math:`\log\sum_{j<i}G_j e^{k(x_j-x_i)}`, k = 0, 1, 2, (3, I).
+    below : :math:`\log\sum_{j<i}G_j e^{k(x_j-x_i)}`, k = 0 … 4, (5, I).
     above : :math:`\log\sum_{j\ge i}G_j e^{-(k+1/2)(x_j-x_i)}`, k = 0 … 4, (5, I).
     """
 
@@ -67,8 +67,8 @@ def precision_mixture(log_weight: FloatArray, step: float, rate: float) -> Preci
         G falls like exp(rate·x) to the left of the grid; on its right it is taken as constant.
     """
     x = precision_grid(step)
-    below, above = np.empty((3, len(x))), np.empty((5, len(x)))
-    for k in range(3):
+    below, above = np.empty((5, len(x))), np.empty((5, len(x)))
+    for k in range(5):
         outside = log_weight[0] + k * x[0] - (rate + k) * step - np.log(-np.expm1(-(rate + k) * step))
         terms = np.concatenate([[outside], log_weight[:-1] + k * x[:-1]])
         below[k] = np.logaddexp.accumulate(terms) - k * x
@@ -107,7 +107,7 @@ def precision_mixture_moments(
     Returns
     -------
     Moments
-        Of the broadcast shape; the rounding of the variance is :math:`z^2` times machine precision.
+        Of the broadcast shape.
     """
     fields = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (*cavity, log_var)))
     shape = fields[0].shape
@@ -151,7 +151,7 @@ def powered_mixture_moments(
     """
     fields = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (*cavity, log_var, fraction)))
     shape = fields[0].shape
-    flat = [np.ascontiguousarray(field).ravel() for field in fields]
+    flat = [field.flatten() for field in fields]  # copies: kernels take no views of one number
     out = np.empty((3, flat[0].size))
     spacing, reach = _RULES[0] if np.all(flat[3] >= _CLOSE) else _RULES[1]
     half = round(reach / spacing)

@@ -26,7 +26,8 @@ class WeightPrior(ABC):
 
     Only `log_density` is required. Everything else has a default that is slow and safe; the default of
     `conditional_moments` is also the oracle every closed form is tested against. Subclasses are frozen
-    dataclasses: parameters only, no fitted state.
+    dataclasses: parameters only, no fitted state. A prior with a spike at zero may add a method
+    ``inclusion_probability(cavity, log_var)``, the probability that the weight is not in it.
 
     Attributes
     ----------

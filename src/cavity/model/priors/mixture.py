@@ -3,6 +3,7 @@ r"""Finite mixtures of Gaussians, and the one with a spike and a slab."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +80,8 @@ class SpikeAndSlabPrior(WeightPrior):
     .. math:: p(w\mid\varphi) = (1-\pi)\,\mathcal N(w\mid0,s^2e^\varphi)+\pi\,\mathcal N(w\mid0,e^\varphi)
 
     The slab has the variance :math:`e^\varphi`; the spike is a narrow Gaussian instead of a point at zero, so
-    that a power of the density exists and a weight can be both small and included.
+    that a power of the density exists and the posterior of a weight stays a density. By default a tenth of
+    the weights is expected in the slab, whose variance is 1, give or take a factor of 3.
 
     Parameters
     ----------
@@ -91,6 +93,8 @@ class SpikeAndSlabPrior(WeightPrior):
 
     inclusion: float = 0.1
     spike: float = 0.01
+
+    scale_prior: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         """Refuse what is no mixture."""
