@@ -5,6 +5,7 @@ import numpy as np
 from cavity.model.priors import (
     GaussianMixturePrior,
     GaussianPrior,
+    HalfPrior,
     HorseshoePrior,
     LaplacePrior,
     RegularizedHorseshoePrior,
@@ -29,6 +30,10 @@ WEIGHT_PRIORS = [
     SpikeAndSlabPrior(inclusion=0.01, spike=0.001),
     GaussianMixturePrior(),
     GaussianMixturePrior(weights=(0.15, 0.8, 0.05), variances=(0.1, 0.001, 10.0)),
+    HalfPrior(LaplacePrior()),
+    HalfPrior(GaussianPrior()),
+    HalfPrior(SpikeAndSlabPrior(inclusion=0.5)),
+    HalfPrior(RegularizedHorseshoePrior()),
 ]
 
 FRACTIONS = (1.0, 0.9, 0.5)

@@ -8,9 +8,11 @@ import pytest
 from tests.contracts.pieces import FRACTIONS, WEIGHT_PRIORS, extreme_cavities, moderate_cavities
 
 from cavity.model.priors import (
+    OUTPUT_PRIORS,
     PRIORS,
     GaussianMixturePrior,
     GaussianPrior,
+    HalfPrior,
     RegularizedHorseshoePrior,
     SpikeAndSlabPrior,
     StudentTPrior,
@@ -233,6 +235,7 @@ def test_no_degrees_of_freedom_is_refused(family, df):
         (GaussianMixturePrior, {"weights": (1.0,)}, "same length"),
         (GaussianMixturePrior, {"weights": (), "variances": ()}, "same length"),
         (GaussianMixturePrior, {"variances": (0.0, 1.0)}, "variances must be positive"),
+        (HalfPrior, {"even": TruncatedStudentTPrior()}, "not symmetric"),
     ],
 )
 def test_what_is_no_density_is_refused(family, params, message):
@@ -241,7 +244,8 @@ def test_what_is_no_density_is_refused(family, params, message):
 
 
 def test_every_named_prior_is_tested():
-    assert {named.family for named in PRIORS.values()} <= {type(prior) for prior in WEIGHT_PRIORS}
+    named = {named.family for named in PRIORS.values()} | {type(prior) for prior in OUTPUT_PRIORS.values()}
+    assert named <= {type(prior) for prior in WEIGHT_PRIORS}
 
 
 def test_indicator_stays_inside_the_power():

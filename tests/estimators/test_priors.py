@@ -9,7 +9,7 @@ from tests.estimators.problems import fitted, rows
 import cavity
 from cavity import EPRegressor
 from cavity.ep.prune import UNUSED, unit_effects
-from cavity.model.priors import PRIORS, SpikeAndSlabPrior
+from cavity.model.priors import OUTPUT_PRIORS, PRIORS, HalfPrior, SpikeAndSlabPrior, TruncatedStudentTPrior
 
 every_prior = pytest.mark.parametrize("name", PRIORS)
 
@@ -69,3 +69,41 @@ def test_defaults_of_the_hyperprior_are_the_prior_s_own():
     for name, named in PRIORS.items():
         spec = fitted(prior=name).posterior_.main.spec
         assert (spec.scale_prior.mean[0], spec.scale_prior.var[0]) == named.family.scale_prior
+
+
+def check_output_prior(name, path):
+    X, y = rows()
+    model = EPRegressor(n_hidden=3, output_prior=name).fit(X, y)
+    assert model.score(X, y) > 0.94
+    model.save(path)
+    copy = cavity.load(path)
+    assert copy.posterior_.main.spec.output.prior == OUTPUT_PRIORS[name]
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", [name for name, prior in OUTPUT_PRIORS.items() if prior.support[0] == 0.0])
+def test_half_line_output_priors_fit_without_a_warning(name, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_output_prior(name, tmp_path / "model.cavity")
+
+
+# Under an even prior an idle unit may change its sign, and some fits keep doing so.
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [name for name, prior in OUTPUT_PRIORS.items() if prior.support[0] < 0.0])
+def test_even_output_priors_fit(name, tmp_path):
+    check_output_prior(name, tmp_path / "model.cavity")
+
+
+def test_output_prior_reaches_the_model():
+    given = fitted(output_prior=HalfPrior(SpikeAndSlabPrior(0.3)))
+    assert given.posterior_.main.spec.output.prior == HalfPrior(SpikeAndSlabPrior(0.3))
+    assert fitted().posterior_.main.spec.output.prior == TruncatedStudentTPrior()
+    with pytest.raises(ValueError, match="output prior 'horse' is unknown: use one of .*'half-laplace'"):
+        EPRegressor(output_prior="horse").fit(*rows())
+
+
+def test_spike_on_the_output_switches_idle_units_off():
+    """The paper's truncated prior keeps an idle unit near its own mean, 0.2 or more; a spike does not."""
+    kept, off = fitted(), fitted(output_prior="half-spike-and-slab")
+    assert np.min(off.output_weights_.mean[:3]) < 0.05 < np.min(kept.output_weights_.mean[:3])

@@ -74,6 +74,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     prior: Any
     groups: Any
     prior_scale: Any
+    output_prior: Any
     form: str
     n_starts: int
     fraction: float
@@ -115,6 +116,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             prior=self.prior,
             groups=self.groups,
             prior_var=None if held is None else held**2,
+            output=self.output_prior,
             noise=self._noise(prepared),
             likelihood=self._likelihood(),
             form=self.form,

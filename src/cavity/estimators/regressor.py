@@ -43,6 +43,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
     prior_scale : None, (mean, variance) or float
         Hyperprior of the log prior variance of the weights, for standardised inputs; a number holds the
         prior standard deviation there instead of inferring it.
+    output_prior : None, str or WeightPrior
+        Family of the output weights, for a standardised target: "truncated-t" (None), the paper's; another
+        kept non-negative, as "half-laplace" or "half-spike-and-slab", which switches units off; or any of the
+        families above, under which idle units may keep changing their sign. Their scale is held at 1.
     noise : None, (mean, variance) or float
         Prior of the log noise variance for a standardised target; a number holds the noise standard
         deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
@@ -115,6 +119,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         prior: Any = "laplace",
         groups: Any = None,
         prior_scale: Any = None,
+        output_prior: Any = None,
         noise: Any = None,
         form: str = "auto",
         n_starts: int = 1,
@@ -134,6 +139,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.prior = prior
         self.groups = groups
         self.prior_scale = prior_scale
+        self.output_prior = output_prior
         self.noise = noise
         self.form = form
         self.n_starts = n_starts

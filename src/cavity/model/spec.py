@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from cavity.model.activations import ACTIVATIONS, Activation
 from cavity.model.groups import weight_groups
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
-from cavity.model.priors import PRIORS, GaussianPrior, TruncatedStudentTPrior, WeightPrior
+from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
 from cavity.types import FloatArray, Gaussian, IntArray
 
 FORMS = ("auto", "full", "dual", "diagonal")
@@ -28,10 +28,11 @@ class WeightBlock(NamedTuple):
 class Output:
     """Output weights: p(v_k) = 2 t_ν(v_k | 0, σ_v0²), v_k >= 0, and N(v_0 | 0, σ_v00²) *(paper, eq. prv)*.
 
+    ``prior`` may be any other; log σ_v0² takes the place of φ and is held.
     ``fixed`` holds all K + 1 values instead (a sparse linear model: one linear unit, v = (1, 0)).
     """
 
-    prior: WeightPrior = field(default_factory=TruncatedStudentTPrior)
+    prior: WeightPrior = OUTPUT_PRIORS["truncated-t"]
     scale_var: float = 1.0
     bias_var: float = 1.0
     fixed: FloatArray | None = None
@@ -153,6 +154,18 @@ def _activations(activation: Any, n_hidden: int) -> tuple[Activation, ...]:
     return tuple(out)
 
 
+def _output(output: Output | str | WeightPrior | None) -> Output:
+    if isinstance(output, str):
+        if output not in OUTPUT_PRIORS:
+            raise ValueError(
+                f"output prior {output!r} is unknown: use one of {list(OUTPUT_PRIORS)} or a WeightPrior."
+            )
+        return Output(OUTPUT_PRIORS[output])
+    if isinstance(output, WeightPrior):
+        return Output(output)
+    return output if output is not None else Output()
+
+
 def network(
     n_inputs: int,
     n_hidden: int = 10,
@@ -164,7 +177,7 @@ def network(
     prior_var: float | None = None,
     bias: bool = True,
     bias_prior: str | float = 4.0,
-    output: Output | None = None,
+    output: Output | str | WeightPrior | None = None,
     noise: Noise | None = None,
     likelihood: Likelihood | None = None,
     form: str = "auto",
@@ -189,6 +202,8 @@ def network(
     bias_prior : float or {"group", "shared"}
         A fixed Gaussian variance of the bias weights; or their own inferred group of the same
         family; or the common group of the other weights (only with ``groups="common"``).
+    output : Output, a name in `cavity.model.priors.OUTPUT_PRIORS` or WeightPrior, optional
+        Prior of the output weights; the paper's truncated Student-t by default.
     form : {"auto", "full", "dual", "diagonal"}
         How q(w_k) is kept.
     """
@@ -237,7 +252,7 @@ def network(
             blocks.append(WeightBlock(GaussianPrior(), flat[:, -1].copy()))
         group_of = np.hstack([group_of, column])
         n_inputs += 1
-    output = output if output is not None else Output()
+    output = _output(output)
     if output.fixed is not None:
         fixed = np.asarray(output.fixed, float)
         if fixed.shape != (n_hidden + 1,):

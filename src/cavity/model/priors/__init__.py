@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from cavity.model.priors.base import WeightPrior
 from cavity.model.priors.gaussian import GaussianPrior
+from cavity.model.priors.half import HalfPrior
 from cavity.model.priors.horseshoe import HorseshoePrior, RegularizedHorseshoePrior
 from cavity.model.priors.laplace import LaplacePrior
 from cavity.model.priors.mixture import GaussianMixturePrior, SpikeAndSlabPrior
@@ -30,10 +31,28 @@ PRIORS: dict[str, NamedPrior] = {
     "mixture": NamedPrior(GaussianMixturePrior),
 }
 
+_EVEN: dict[str, WeightPrior] = {
+    "gaussian": GaussianPrior(),
+    "laplace": LaplacePrior(),
+    "student-t": StudentTPrior(),
+    "spike-and-slab": SpikeAndSlabPrior(inclusion=0.5),
+    "horseshoe": HorseshoePrior(),
+    "regularized-horseshoe": RegularizedHorseshoePrior(),
+}
+
+#: Output-weight priors by name; "half-" keeps the weights non-negative.
+OUTPUT_PRIORS: dict[str, WeightPrior] = {
+    "truncated-t": TruncatedStudentTPrior(),
+    **_EVEN,
+    **{f"half-{name}": HalfPrior(prior) for name, prior in _EVEN.items()},
+}
+
 __all__ = [
+    "OUTPUT_PRIORS",
     "PRIORS",
     "GaussianMixturePrior",
     "GaussianPrior",
+    "HalfPrior",
     "HorseshoePrior",
     "LaplacePrior",
     "NamedPrior",
