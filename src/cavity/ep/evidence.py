@@ -23,7 +23,7 @@ from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites
 from cavity.ep.sweep import active_mask, held
 from cavity.model.data import TrainingData
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import HELD_VAR, ModelSpec
 from cavity.numerics.linalg import scalar_log_partition
 from cavity.types import FloatArray, Gaussian
 
@@ -60,6 +60,7 @@ def log_evidence(
     total += float(data.weight @ (visit.log_z + visit.partition)) / step.fraction
     prior = visit_weight_priors(spec, state, step.fraction_weight)
     total += float(np.sum(prior.log_z + prior.partition)) / step.fraction_weight
+    total -= float(np.sum(spec.held)) * float(scalar_log_partition(np.float64(0.0), np.float64(HELD_VAR)))
     if spec.output.fixed is None:
         out = visit_output_priors(spec, q.v, state.priors.v, step.fraction_output)
         total += q.v.log_partition + float(np.sum(out.log_z + out.partition)) / step.fraction_output

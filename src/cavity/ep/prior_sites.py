@@ -47,7 +47,10 @@ def _cavity(q: Gaussian, site: Natural, fraction: float) -> tuple[Natural, Float
 
 
 def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> PriorVisit:
-    """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*."""
+    """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*.
+
+    Weights held at zero by a mask are in no block: their exact sites stay.
+    """
     q = state.posterior
     shape = spec.group_of.shape
     w = Gaussian(q.w.mean.ravel(), q.w.var.ravel())
@@ -82,7 +85,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
                 log_z[j], tilted_w.mean[j], tilted_w.var[j] = m.log_z, m.mean, m.var
     ok = ok & np.isfinite(tilted_w.mean) & (tilted_w.var > 0.0) & (tilted_s.var > 0.0)
     new_w, new_s = _proposal(tilted_w, cav_w, fraction), _proposal(tilted_s, cav_s, fraction)
-    keep = ~ok
+    keep = ~ok | spec.held.ravel()
     w_new = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
     hold = keep | ~inferred
     s_new = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
@@ -92,7 +95,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
     change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(
         phi.mean, phi.var
     )
-    partition = partition + np.where(inferred, change, 0.0)
+    partition = np.where(spec.held.ravel(), 0.0, partition + np.where(inferred, change, 0.0))
     gaps = np.where(ok, _mismatch(tilted_w, w), 0.0)
     gaps = np.maximum(gaps, np.where(ok & inferred, _mismatch(tilted_s, phi), 0.0))
     return PriorVisit(
@@ -101,7 +104,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
         log_z,
         partition,
         float(gaps.max()),
-        int(keep.sum()),
+        int((~ok & ~spec.held.ravel()).sum()),
     )
 
 

@@ -22,6 +22,7 @@ from cavity.ep.solve import Record
 from cavity.estimators.inputs import new_table, row_vector, training_table
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import Likelihood
+from cavity.model.masks import input_sets
 from cavity.model.memory import check_memory
 from cavity.model.spec import ModelSpec, Noise, network
 from cavity.progress import SweepReporter, both, reporter, task_callback
@@ -52,6 +53,7 @@ except ImportError:
 LARGE_MISMATCH = 0.5
 
 FEWEST_UNITS, MOST_UNITS = 5, 30
+FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
 
 class WeightSummary(NamedTuple):
@@ -74,6 +76,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     prior: Any
     groups: Any
     prior_scale: Any
+    mask: Any
     output_prior: Any
     form: str
     n_starts: int
@@ -116,6 +119,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             prior=self.prior,
             groups=self.groups,
             prior_var=None if held is None else held**2,
+            mask=self._mask(),
             output=self.output_prior,
             noise=self._noise(prepared),
             likelihood=self._likelihood(),
@@ -123,11 +127,21 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             **more,
         )
 
+    def _mask(self) -> Any:
+        """The mask with inputs by number, where its sets name them."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or isinstance(self.mask, str) or not isinstance(self.mask, list | tuple):
+            return self.mask
+        place = {str(name): j for j, name in enumerate(names)}
+        return [[place.get(j, j) for j in ([s] if isinstance(s, str) else s)] for s in self.mask]
+
     def _units(self, data: TrainingData) -> int:
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
-            return hidden_units(data.n_rows)
+            auto = hidden_units(data.n_rows)
+            sets = input_sets(self._mask(), self.n_features_in_)
+            return auto if sets is None else len(sets) * max(FEWEST_A_SET, -(-auto // len(sets)))
         if not isinstance(self.n_hidden, Integral) or self.n_hidden < 1:
             raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
         return int(self.n_hidden)
@@ -151,6 +165,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             step = replace(step, block_size=None)  # this form refreshes all rows whatever the block
         jobs = effective_n_jobs(self.n_jobs)
         return FitOptions(
+            start="zero" if spec.held.any() else "map",  # the MAP network sees every input
             n_starts=int(self.n_starts),
             step=step,
             max_iter=int(self.max_iter),
@@ -249,8 +264,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     def input_weights_(self) -> WeightSummary:
         """Mean and sd of the input weights, (K, d), for standardised inputs; of the heaviest fit."""
         check_is_fitted(self)
-        w = self.posterior_.main.state.posterior.w
-        return WeightSummary(w.mean[:, : self.n_features_in_], np.sqrt(w.var[:, : self.n_features_in_]))
+        main = self.posterior_.main
+        w, free = main.state.posterior.w, ~main.spec.held[:, : self.n_features_in_]
+        d = self.n_features_in_
+        return WeightSummary(w.mean[:, :d] * free, np.sqrt(w.var[:, :d]) * free)
 
     @property
     def output_weights_(self) -> WeightSummary:

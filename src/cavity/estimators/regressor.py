@@ -28,8 +28,8 @@ class EPRegressor(RegressorMixin, EPEstimator):
     Parameters
     ----------
     n_hidden : "auto" or int
-        Number of hidden units K. "auto" is n^0.4 of the distinct rows, between 5 and 30; units that are not
-        needed stay small.
+        Number of hidden units K. "auto" is n^0.4 of the distinct rows, between 5 and 30, and with a mask at
+        least two for each set of inputs; units that are not needed stay small.
     activation : {"erf", "linear"}, Activation, or one per unit
     prior : str or WeightPrior
         Family of the input weights. "laplace": one scale for all, many weights shrink to almost nothing;
@@ -43,6 +43,11 @@ class EPRegressor(RegressorMixin, EPEstimator):
     prior_scale : None, (mean, variance) or float
         Hyperprior of the log prior variance of the weights, for standardised inputs; a number holds the
         prior standard deviation there instead of inferring it.
+    mask : None, "additive", list of sets of inputs, or array
+        Which inputs a unit sees. "additive": one each, so that f is a sum of functions of one input; sets of
+        column numbers or names: units are dealt to the sets in turn, and f is a sum of functions of each
+        set; an array of K × d booleans. Weights outside are zero. Such models start from the paper's zero
+        start, whatever ``n_starts``.
     output_prior : None, str or WeightPrior
         Family of the output weights, for a standardised target: "truncated-t" (None), the paper's; another
         kept non-negative, as "half-laplace" or "half-spike-and-slab", which switches units off; or any of the
@@ -119,6 +124,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         prior: Any = "laplace",
         groups: Any = None,
         prior_scale: Any = None,
+        mask: Any = None,
         output_prior: Any = None,
         noise: Any = None,
         form: str = "auto",
@@ -139,6 +145,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.prior = prior
         self.groups = groups
         self.prior_scale = prior_scale
+        self.mask = mask
         self.output_prior = output_prior
         self.noise = noise
         self.form = form

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,14 @@ import numpy as np
 from cavity.model.activations import ACTIVATIONS, Activation
 from cavity.model.groups import weight_groups
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
+from cavity.model.masks import weight_mask
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
 from cavity.types import FloatArray, Gaussian, IntArray
 
 FORMS = ("auto", "full", "dual", "diagonal")
+# Prior variance of a weight that a mask holds at zero: it ends below 1e-15, the rounding of its neighbours,
+# and its precision, 1e30, is still far from overflow.
+HELD_VAR = 1e-30
 
 
 class WeightBlock(NamedTuple):
@@ -61,7 +66,7 @@ class ModelSpec:
     Attributes
     ----------
     activations, activation_scale : per unit; the paper's scale is 1/√K of the unpruned network.
-    blocks : prior family of each input weight.
+    blocks : prior family of each input weight; one that is in no block is held at zero (see ``held``).
     group_of : (K, d) index of the scale φ_l of each weight.
     scale_prior : Gaussian of shape (L,), hyperprior of φ_l *(eq. pruw)*; var 0 holds φ_l at its mean.
     form : how q(w_k) is kept: "full" (d × d), "dual" (n × n), "diagonal", or "auto".
@@ -100,6 +105,14 @@ class ModelSpec:
         return self.likelihood.kernel == "gaussian" and all(
             a.kernel_code is not None for a in self.activations
         )
+
+    @cached_property
+    def held(self) -> FloatArray:
+        """(K, d) booleans: weights that a mask holds at zero."""
+        held = np.ones(self.group_of.size, dtype=bool)
+        for block in self.blocks:
+            held[block.entries] = False
+        return held.reshape(self.group_of.shape)
 
     @property
     def kinds(self) -> IntArray:
@@ -174,6 +187,7 @@ def network(
     prior: str | WeightPrior = "laplace",
     groups: Any = None,
     scale_prior: tuple[float, float] | None = None,
+    mask: Any = None,
     prior_var: float | None = None,
     bias: bool = True,
     bias_prior: str | float = 4.0,
@@ -195,6 +209,8 @@ def network(
         Which weights share a scale: by default "input" for the name "ard", else "common".
     scale_prior : (mean, var), optional
         Hyperprior of every φ_l = log variance *(eq. pruw)*; the prior family's own by default.
+    mask : None, "additive", sets of inputs, or array
+        Which inputs each unit sees; see `cavity.model.masks.weight_mask`.
     prior_var : float, optional
         Hold every scale at this variance instead of inferring it.
     bias : bool
@@ -224,6 +240,9 @@ def network(
     if not (np.isfinite(mean0) and np.isfinite(var0) and var0 >= 0.0):
         raise ValueError(f"scale_prior must be (mean, variance >= 0) and finite, got {scale_prior}.")
     group_of = weight_groups(groups, n_hidden, n_inputs)
+    free = weight_mask(mask, n_hidden, n_inputs)
+    if form == "diagonal" and mask is not None:
+        raise ValueError('form="diagonal" is for units of very many inputs: it takes no mask.')
     n_groups = int(group_of.max()) + 1
     means, variances = [mean0] * n_groups, [var0] * n_groups
     index = np.arange(n_hidden * n_inputs)
@@ -251,7 +270,9 @@ def network(
             variances.append(0.0)
             blocks.append(WeightBlock(GaussianPrior(), flat[:, -1].copy()))
         group_of = np.hstack([group_of, column])
+        free = np.hstack([free, np.ones_like(column, dtype=bool)])
         n_inputs += 1
+    blocks = [WeightBlock(b.prior, b.entries[free.ravel()[b.entries]]) for b in blocks]
     output = _output(output)
     if output.fixed is not None:
         fixed = np.asarray(output.fixed, float)

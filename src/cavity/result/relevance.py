@@ -46,7 +46,7 @@ class Relevance:
     name : names of the inputs or blocks.
     scale_mean, scale_sd, scale_lower, scale_upper : E, sd and 95 % interval of the log prior variance φ of
         the weights, for standardised inputs. Inputs that share a scale share these numbers; where the units
-        have scales of their own, all units count alike.
+        have scales of their own, all units count alike; NaN for inputs that no unit sees.
     effect, effect_lower, effect_upper : size of the effect in the units of y: root mean square over the rows
         of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval. An
         effect is never negative, so for an input that does little the interval may lie above ``effect``:
@@ -191,10 +191,16 @@ def _scales(posterior: MixturePosterior, columns: list[IntArray]) -> tuple[Float
     for b, block in enumerate(columns):
         shares, means, variances = [], [], []
         for share, component in zip(posterior.weights, posterior.components, strict=True):
-            groups, counts = np.unique(component.spec.group_of[:, block], return_counts=True)
+            spec = component.spec
+            groups, counts = np.unique(spec.group_of[:, block][~spec.held[:, block]], return_counts=True)
+            if not len(groups):
+                continue
             shares.append(share * counts / counts.sum())
             means.append(np.asarray(component.scales.mean)[groups])
             variances.append(np.asarray(component.scales.var)[groups])
+        if not shares:  # no unit sees these inputs
+            out[:, b] = np.nan
+            continue
         p, mean, var = (np.concatenate(a) for a in (shares, means, variances))
         p = p / p.sum()
         centre = p @ mean
