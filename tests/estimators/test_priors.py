@@ -107,3 +107,10 @@ def test_spike_on_the_output_switches_idle_units_off():
     """The paper's truncated prior keeps an idle unit near its own mean, 0.2 or more; a spike does not."""
     kept, off = fitted(), fitted(output_prior="half-spike-and-slab")
     assert np.min(off.output_weights_.mean[:3]) < 0.05 < np.min(kept.output_weights_.mean[:3])
+
+
+def test_parents_reach_the_model():
+    spec = fitted(prior="ard", parents=("a", "a", "b")).posterior_.main.spec
+    np.testing.assert_array_equal(spec.parent_of, [0, 0, 1, -1])
+    assert spec.scale_correlation == 0.5
+    assert fitted(prior="ard").posterior_.main.spec.parents is None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.ep.network import visit_rows
-from cavity.ep.posterior import RowMap, row_blocks
+from cavity.ep.posterior import RowMap, row_blocks, scale_field, scale_sums
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
 from cavity.ep.row_visit import RowVisit
 from cavity.ep.schedule import Step
@@ -67,13 +67,10 @@ def log_evidence(
         total -= float(scalar_log_partition(np.float64(0.0), np.float64(spec.output.bias_var)))
     if q.noise.var > 0.0:
         total += _inferred_part(q.noise, Gaussian(spec.noise.mean, spec.noise.var))
-    on = spec.scale_inferred
-    if on.any():
-        total += float(
-            np.sum(scalar_log_partition(q.scale.mean[on], q.scale.var[on]))
-            - np.sum(scalar_log_partition(spec.scale_prior.mean[on], spec.scale_prior.var[on]))
-        )
-    return total
+    zero = np.zeros(spec.n_groups)
+    posterior, hyperprior = scale_field(spec, *scale_sums(spec, state.priors)), scale_field(spec, zero, zero)
+    assert posterior is not None and hyperprior is not None
+    return total + posterior.log_partition - hyperprior.log_partition
 
 
 def _inferred_part(q: Gaussian, prior: Gaussian) -> float:

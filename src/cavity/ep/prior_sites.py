@@ -165,9 +165,10 @@ def _positive_shares(state: EPState, proposed: FloatArray, share: FloatArray) ->
 def _leaping_units(old: FloatArray, new: FloatArray, tau: FloatArray) -> FloatArray:
     """(K,) booleans: units with negative prior precisions in which the variance of a weight would double.
 
-    A prior that is not log-concave answers some cavities with a negative precision. Each is right for its
-    weight alone; of correlated weights, updated at once, they add up to a nearly improper q(w_k) (weights of
-    1e5 were seen). A log-concave prior never does this, and is left alone.
+    A prior that is not log-concave, be it only because its scale is inferred, answers some cavities with a
+    negative precision. Each is right for its weight alone; of correlated weights, updated at once, they add
+    up to a nearly improper q(w_k) (weights of 1e5 were seen). Without negative sites nothing is shortened: a
+    variance may grow because the prior has widened.
     """
     return np.any(new > 2.0 * old, axis=1) & np.any(tau < 0.0, axis=1)
 

@@ -75,6 +75,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     activation: Any
     prior: Any
     groups: Any
+    parents: Any
     prior_scale: Any
     mask: Any
     output_prior: Any
@@ -118,6 +119,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             activation=self.activation,
             prior=self.prior,
             groups=self.groups,
+            parents=self.parents,
             prior_var=None if held is None else held**2,
             mask=self._mask(),
             output=self.output_prior,

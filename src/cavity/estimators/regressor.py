@@ -40,6 +40,9 @@ class EPRegressor(RegressorMixin, EPEstimator):
     groups : None, {"common", "input", "unit"} or array
         Which weights share a scale, instead of what ``prior`` says: d labels (blocks of inputs, say the
         columns of a one-hot code) or an array of K × d labels.
+    parents : None, "common" or array
+        Groups of groups: coarser labels of the inputs (or weights), or one for all. The log prior variances
+        of groups under one parent are correlated (0.5) a priori, so that each learns from the others.
     prior_scale : None, (mean, variance) or float
         Hyperprior of the log prior variance of the weights, for standardised inputs; a number holds the
         prior standard deviation there instead of inferring it.
@@ -123,6 +126,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         activation: Any = "erf",
         prior: Any = "laplace",
         groups: Any = None,
+        parents: Any = None,
         prior_scale: Any = None,
         mask: Any = None,
         output_prior: Any = None,
@@ -144,6 +148,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.activation = activation
         self.prior = prior
         self.groups = groups
+        self.parents = parents
         self.prior_scale = prior_scale
         self.mask = mask
         self.output_prior = output_prior

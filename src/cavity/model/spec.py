@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.model.activations import ACTIVATIONS, Activation
-from cavity.model.groups import weight_groups
+from cavity.model.groups import group_parents, weight_groups
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import weight_mask
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
@@ -70,6 +70,8 @@ class ModelSpec:
     group_of : (K, d) index of the scale φ_l of each weight.
     scale_prior : Gaussian of shape (L,), hyperprior of φ_l *(eq. pruw)*; var 0 holds φ_l at its mean.
     form : how q(w_k) is kept: "full" (d × d), "dual" (n × n), "diagonal", or "auto".
+    parents, scale_correlation : (L,) index of each group's parent, -1 for none, and the prior correlation ρ
+        of scales under one parent: φ_l = φ_parent + ε_l with Var φ_parent = ρ Var φ_l.
     """
 
     n_inputs: int
@@ -83,6 +85,8 @@ class ModelSpec:
     likelihood: Likelihood
     form: str = "auto"
     bias: bool = True
+    parents: IntArray | None = None
+    scale_correlation: float = 0.0
 
     @property
     def n_hidden(self) -> int:
@@ -93,6 +97,13 @@ class ModelSpec:
     def n_groups(self) -> int:
         """Number of scales L."""
         return len(self.scale_prior.mean)
+
+    @property
+    def parent_of(self) -> IntArray:
+        """(L,) parent of each scale, -1 for none; none at all where the groups were replaced since."""
+        if self.parents is None or len(self.parents) != self.n_groups:
+            return np.full(self.n_groups, -1)
+        return self.parents
 
     @property
     def scale_inferred(self) -> FloatArray:
@@ -187,6 +198,8 @@ def network(
     prior: str | WeightPrior = "laplace",
     groups: Any = None,
     scale_prior: tuple[float, float] | None = None,
+    parents: Any = None,
+    scale_correlation: float = 0.5,
     mask: Any = None,
     prior_var: float | None = None,
     bias: bool = True,
@@ -209,6 +222,9 @@ def network(
         Which weights share a scale: by default "input" for the name "ard", else "common".
     scale_prior : (mean, var), optional
         Hyperprior of every φ_l = log variance *(eq. pruw)*; the prior family's own by default.
+    parents : None, "common" or array
+        Groups of groups: labels like those of ``groups``, coarser; scales with the same label have the prior
+        correlation ``scale_correlation``, as if each were its parent's plus something of its own.
     mask : None, "additive", sets of inputs, or array
         Which inputs each unit sees; see `cavity.model.masks.weight_mask`.
     prior_var : float, optional
@@ -244,6 +260,9 @@ def network(
     if form == "diagonal" and mask is not None:
         raise ValueError('form="diagonal" is for units of very many inputs: it takes no mask.')
     n_groups = int(group_of.max()) + 1
+    parent_of = group_parents(parents, group_of)
+    if not 0.0 <= scale_correlation < 1.0:
+        raise ValueError(f"scale_correlation must lie in [0, 1), got {scale_correlation}.")
     means, variances = [mean0] * n_groups, [var0] * n_groups
     index = np.arange(n_hidden * n_inputs)
     blocks = [WeightBlock(prior, index)]
@@ -303,4 +322,6 @@ def network(
         likelihood=likelihood if likelihood is not None else GaussianLikelihood(),
         form=form,
         bias=bias,
+        parents=None if parents is None else np.append(parent_of, np.full(len(means) - n_groups, -1)),
+        scale_correlation=0.0 if parents is None else float(scale_correlation),
     )
