@@ -68,7 +68,7 @@ def truth(data, correlation):
 
 
 # Mean in sds, variance relative, log Z: worst of four data sets at η = 1. Measured 0.021, 0.065, 0.030 with
-# correlation 0.8; without it each scale is alone with its weight and only the inputs' correlation is left, 1e-4.
+# correlation 0.8; without it each scale is alone with its weight, and only that of the inputs is left, 1e-4.
 STATED = {0.0: (2e-4, 3e-4, 2e-4), 0.8: (0.03, 0.09, 0.04)}
 
 

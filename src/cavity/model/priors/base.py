@@ -39,7 +39,7 @@ class WeightPrior(ABC):
         Interval outside which the density is zero.
     scale_prior : tuple of float
         Mean and variance of the default hyperprior of :math:`\varphi` *(paper, eq. pruw)*, for standardised
-        inputs. The paper's: a scale of 0.01, known to a factor of 12 or so, which many weights can move.
+        inputs. The paper's: a scale of 0.01, known to a factor of 3.5, which many weights can move.
     """
 
     log_concave: ClassVar[bool] = False
