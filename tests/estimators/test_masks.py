@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from tests.estimators.problems import rows
 
 import cavity
@@ -38,7 +39,7 @@ def test_sets_by_name_and_inputs_that_no_unit_sees():
 def test_pictures_leave_masked_weights_out():
     X, y = rows()
     model = EPRegressor(n_hidden=3, max_iter=20, mask="additive").fit(X, y)
-    ax = plots.input_weights(model, by="unit")
+    ax = plots.input_weights(model, by="unit", ax=Figure().subplots())
     drawn = np.concatenate(
         [np.asarray(line.get_xdata(), float) for line in ax.lines if len(line.get_xdata()) > 2]
     )
