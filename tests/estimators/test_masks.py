@@ -15,8 +15,8 @@ def test_additive_fit(tmp_path):
     X, y = rows()
     model = EPRegressor(mask="additive").fit(X, y)
     assert model.converged_ and model.score(X, y) > 0.94
-    held = ~weight_mask("additive", 6, 3)
-    assert model.input_weights_.mean.shape == (6, 3)  # n^0.4 of 60 rows is 6: two units for each input
+    held = ~weight_mask("additive", 15, 3)
+    assert model.input_weights_.mean.shape == (15, 3)  # a quarter of 60 rows: five units for each input
     assert np.all(model.input_weights_.mean[held] == 0.0) and np.all(model.input_weights_.sd[held] == 0.0)
     assert np.all(model.input_weights_.sd[~held] > 0.0)
     model.save(tmp_path / "model.cavity")

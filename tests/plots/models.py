@@ -25,7 +25,7 @@ def fit(n_hidden, X, y, **settings):
     weight = settings.pop("sample_weight", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return EPRegressor(n_hidden, **settings).fit(X, y, sample_weight=weight)
+        return EPRegressor(n_hidden, n_starts=1, **settings).fit(X, y, sample_weight=weight)
 
 
 @cache

@@ -44,7 +44,7 @@ examples:
   zcat big.csv.gz | cavity fit - --target y --time-limit 60 --json > summary.json
 
 priors:
-  laplace   all input weights share one scale, many of them shrink to almost nothing (default)
+  laplace   a scale for each input, and many weights shrink to almost nothing (default)
   ard       one scale per input: an input that does not matter is switched off as a whole
   gaussian  all input weights share one scale, none is singled out
 

@@ -21,6 +21,8 @@ from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, PriorSites, RowSites
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
+from cavity.numerics.compilation import announced
+from cavity.numerics.kernel_units import unit_outputs
 from cavity.types import FloatArray, Gaussian, Natural
 
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
@@ -39,6 +41,10 @@ class MapNetwork(NamedTuple):
 def _units(spec: ModelSpec, h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scaled unit outputs and their derivatives, (n, K) each."""
     g, slope = np.empty_like(h), np.empty_like(h)
+    if spec.compiled:
+        with announced(unit_outputs):
+            unit_outputs(h, spec.kinds, spec.activation_scale, g, slope)
+        return g, slope
     for k, activation in enumerate(spec.activations):
         g[:, k] = spec.activation_scale[k] * activation(h[:, k])
         slope[:, k] = spec.activation_scale[k] * activation.slope(h[:, k])
@@ -124,6 +130,13 @@ def map_network(
     w_full[:, on] = result.x[: K * m].reshape(K, m)
     v = result.x[K * m :] if fixed is None else fixed.copy()
     return MapNetwork(w_full, v, float(result.fun), int(result.nit))
+
+
+def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> float:
+    """Mean squared residual less the known noise variances of the rows."""
+    g, _ = _units(spec, data.X @ network.w.T)
+    r = data.y - g @ network.v[: spec.n_hidden] - network.v[spec.n_hidden]
+    return float(np.average(r * r - data.row_var, weights=data.weight))
 
 
 def linearised_state(

@@ -39,7 +39,8 @@ class Record(NamedTuple):
     """One line of the history.
 
     ``loo`` is the running mean of log Ẑ_i; ``log_evidence`` that of the last sweep at which it was
-    computed: the first and each tenth, or every one where asked for.
+    computed: the first and each tenth, or every one where asked for. Callbacks of a fit with several starts
+    see in ``part`` which of how many it is.
     """
 
     stage: str
@@ -52,6 +53,7 @@ class Record(NamedTuple):
     shortened: int
     damping: float
     seconds: float
+    part: tuple[int, int] | None = None
 
 
 class Solution(NamedTuple):

@@ -16,16 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
-from cavity.ep.ladder import Ensemble, FitOptions, default_step, fit_ensemble
+from cavity.ep.ladder import FEWEST_UNITS, Ensemble, FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record
 from cavity.estimators.inputs import new_table, row_vector, training_table
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import Likelihood
-from cavity.model.masks import input_sets
+from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
+from cavity.model.priors import default_groups
 from cavity.model.spec import ModelSpec, Noise, network
-from cavity.progress import SweepReporter, both, reporter, task_callback
+from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result import arviz
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
@@ -37,7 +38,10 @@ from cavity.types import FloatArray
 
 try:  # scikit-learn 1.9 and newer, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    CALLER = 4  # frames from a warning in _fit to the line that called fit, past scikit-learn's wrapper
 except ImportError:
+    CALLER = 3
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
@@ -52,7 +56,7 @@ except ImportError:
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
 
-FEWEST_UNITS, MOST_UNITS = 5, 30
+SOME_UNITS, MOST_UNITS = 25, 80
 FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
 
@@ -64,8 +68,17 @@ class WeightSummary(NamedTuple):
 
 
 def hidden_units(n_rows: int) -> int:
-    """Number of units that ``n_hidden="auto"`` stands for: n^0.4 distinct rows, between 5 and 30."""
-    return int(np.clip(np.ceil(n_rows**0.4), FEWEST_UNITS, MOST_UNITS))
+    """Most units that ``n_hidden="auto"`` stands for: √n of the distinct rows, from 25 to 80, at most n/4.
+
+    Starts that lean on few rows a weight use fewer (`cavity.ep.ladder.narrowed`).
+    """
+    units = np.clip(np.ceil(np.sqrt(n_rows)), SOME_UNITS, MOST_UNITS)
+    return int(max(min(units, n_rows // 4), FEWEST_UNITS))
+
+
+def starts(n_rows: int) -> int:
+    """Starts that ``n_starts="auto"`` stands for: 8 up to 2000 distinct rows, 4 up to 20,000, then 2."""
+    return 8 if n_rows <= 2000 else 4 if n_rows <= 20_000 else 2
 
 
 class EPEstimator(CallbackSupportMixin, BaseEstimator):
@@ -80,7 +93,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     mask: Any
     output_prior: Any
     form: str
-    n_starts: int
+    n_starts: Any
     fraction: float
     damping: Any
     block_size: Any
@@ -118,10 +131,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             n_hidden,
             activation=self.activation,
             prior=self.prior,
-            groups=self.groups,
+            groups=default_groups(self.prior) if self.groups is None else self.groups,
             parents=self.parents,
             prior_var=None if held is None else held**2,
-            mask=self._mask(),
+            mask=numbered(self.mask, getattr(self, "feature_names_in_", None)),
             output=self.output_prior,
             noise=self._noise(prepared),
             likelihood=self._likelihood(),
@@ -129,20 +142,13 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             **more,
         )
 
-    def _mask(self) -> Any:
-        """The mask with inputs by number, where its sets name them."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or isinstance(self.mask, str) or not isinstance(self.mask, list | tuple):
-            return self.mask
-        place = {str(name): j for j, name in enumerate(names)}
-        return [[place.get(j, j) for j in ([s] if isinstance(s, str) else s)] for s in self.mask]
-
     def _units(self, data: TrainingData) -> int:
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
             auto = hidden_units(data.n_rows)
-            sets = input_sets(self._mask(), self.n_features_in_)
+            names = getattr(self, "feature_names_in_", None)
+            sets = input_sets(numbered(self.mask, names), self.n_features_in_)
             return auto if sets is None else len(sets) * max(FEWEST_A_SET, -(-auto // len(sets)))
         if not isinstance(self.n_hidden, Integral) or self.n_hidden < 1:
             raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
@@ -150,8 +156,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         """How to fit, from the parameters; "auto" follows the size of the data."""
-        for name, lowest in (("n_starts", 1), ("max_iter", 1)):
-            value = getattr(self, name)
+        n_starts = starts(data.n_rows) if self.n_starts == "auto" else self.n_starts
+        for name, lowest, value in (("n_starts", 1, n_starts), ("max_iter", 1, self.max_iter)):
             if not isinstance(value, Integral) or value < lowest:
                 raise ValueError(f"{name} must be an integer of at least {lowest}, got {value!r}.")
         for name in ("tol", "time_limit"):
@@ -168,14 +174,15 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         jobs = effective_n_jobs(self.n_jobs)
         return FitOptions(
             start="zero" if spec.held.any() else "map",  # the MAP network sees every input
-            n_starts=int(self.n_starts),
+            n_starts=int(n_starts),
             step=step,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
             time_limit=self.time_limit,
+            adapt_width=isinstance(self.n_hidden, str),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            n_threads=jobs if self.n_starts == 1 else 1,
-            n_jobs=jobs if self.n_starts > 1 else 1,
+            n_threads=jobs if n_starts == 1 else 1,
+            n_jobs=jobs if n_starts > 1 else 1,
         )
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, noise_var: Any = None) -> Self:
@@ -197,31 +204,33 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         )
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=3)
-        progress = reporter(self.verbose)
+            warnings.warn(note, UserWarning, stacklevel=CALLER)
         tasks, end_tasks = task_callback(self)
-        callback = both(progress, tasks)
-        ensemble = None
-        if going_on and same(spec, self._spec):
-            ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
-        if ensemble is None:
-            ensemble = fit_ensemble(spec, prepared.data, options, callback)
-        self._install(prepared, ensemble, spec)
-        loo = self.posterior_.loo_log_density
-        self.loo_i_ = loo[prepared.row_of]
-        unused = np.flatnonzero(prepared.row_of < 0)
-        if len(unused):
-            var = None if variances is None else variances[unused]
-            self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
-        end_tasks()
-        if isinstance(progress, SweepReporter):
-            progress.say(self.status_)
+        with progress_of(self.verbose, tasks is not None) as progress:
+            own = self.verbose if callable(self.verbose) else Sweeps(progress, options.max_iter)
+            callback = both(own, tasks)
+            if options.n_jobs > 1:  # starts in other processes do not report their sweeps
+                progress.at(0.0, f"{options.n_starts} starts in {options.n_jobs} processes")
+            ensemble = None
+            if going_on and same(spec, self._spec):
+                ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
+            if ensemble is None:
+                ensemble = fit_ensemble(spec, prepared.data, options, callback)
+            self._install(prepared, ensemble, spec)
+            loo = self.posterior_.loo_log_density
+            self.loo_i_ = loo[prepared.row_of]
+            unused = np.flatnonzero(prepared.row_of < 0)
+            if len(unused):
+                var = None if variances is None else variances[unused]
+                self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
+            end_tasks()
+            progress.finish(self.status_)
         mismatch = max(s.mismatch for s in ensemble.solutions)
         if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=CALLER,
             )
         return self
 

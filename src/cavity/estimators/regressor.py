@@ -28,11 +28,13 @@ class EPRegressor(RegressorMixin, EPEstimator):
     Parameters
     ----------
     n_hidden : "auto" or int
-        Number of hidden units K. "auto" is n^0.4 of the distinct rows, between 5 and 30, and with a mask at
-        least two for each set of inputs; units that are not needed stay small.
+        Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
+        least two for each set of inputs; starts with a weak prior use fewer where that would make more than
+        0.6 input weights a row.
     activation : {"erf", "linear"}, Activation, or one per unit
     prior : str or WeightPrior
-        Family of the input weights. "laplace": one scale for all, many weights shrink to almost nothing;
+        Family of the input weights. "laplace": one scale per input, and many weights shrink to almost
+        nothing;
         "ard": Gaussian with one scale per input, so an input is switched off as a whole; "gaussian": one
         scale for all, none singled out; "student-t": between the last and the next; "horseshoe": most weights
         almost exactly zero, the others hardly shrunk; "regularized-horseshoe": the same, none of them huge;
@@ -60,8 +62,9 @@ class EPRegressor(RegressorMixin, EPEstimator):
         deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
-    n_starts : int
-        Starts from different points, stacked by their leave-one-out densities.
+    n_starts : "auto" or int
+        Starts from different points, stacked by their leave-one-out densities; "auto" makes 8 up to 2000
+        rows, 4 up to 20,000 and 2 beyond. One start is faster and gives a single network.
     fraction : float
         Power of the likelihood sites, in (0, 1].
     damping : "auto" or float
@@ -79,9 +82,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
     random_state : int, RandomState or None
         Of the starts. With the default, the same data always give the same fit.
     verbose : "auto", int or callable
-        "auto" shows a moving line for fits of more than three seconds on a terminal and is silent
-        elsewhere; 0 is silent; 1 shows a line that moves; 2 a line per sweep; a function is called as
-        verbose(record, state) after each sweep and stops the fit by returning True.
+        "auto" shows progress for fits of more than three seconds on a terminal and is silent elsewhere;
+        0 is silent; 1 shows progress, a bar with rich and a moving line without, or a line per stage where
+        there is no terminal; 2 a line per sweep; a function is called as verbose(record, state) after
+        each sweep and stops the fit by returning True.
 
     Attributes
     ----------
@@ -132,12 +136,12 @@ class EPRegressor(RegressorMixin, EPEstimator):
         output_prior: Any = None,
         noise: Any = None,
         form: str = "auto",
-        n_starts: int = 1,
+        n_starts: Any = "auto",
         fraction: float = 0.95,
         damping: Any = "auto",
         block_size: Any = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-2,
+        max_iter: int = 50,
+        tol: float = 0.05,
         warm_start: bool = False,
         time_limit: float | None = None,
         n_jobs: int | None = None,

@@ -10,6 +10,14 @@ import numpy as np
 from cavity.types import FloatArray
 
 
+def numbered(mask: Any, names: Any) -> Any:
+    """The mask with inputs by number, where its sets name them; ``names`` of all inputs, or None."""
+    if names is None or not isinstance(mask, list | tuple):
+        return mask
+    place = {str(name): j for j, name in enumerate(names)}
+    return [[place.get(j, j) for j in ([s] if isinstance(s, str) else s)] for s in mask]
+
+
 def input_sets(mask: Any, n_inputs: int) -> list[list[int]] | None:
     """The sets of inputs that units are dealt to in turn; None where ``mask`` is an array or no mask.
 

@@ -246,8 +246,8 @@ def network(
     if isinstance(prior, str):
         if prior not in PRIORS:
             raise ValueError(f"prior={prior!r} is unknown: use one of {list(PRIORS)} or a WeightPrior.")
-        named = PRIORS[prior]
-        prior, groups = named.family(), named.groups if groups is None else groups
+        groups = "input" if groups is None and prior == "ard" else groups
+        prior = PRIORS[prior].family()
     groups = "common" if groups is None else groups
     scale_prior = prior.scale_prior if scale_prior is None else scale_prior
     if prior_var is not None and not prior_var > 0.0:

@@ -80,7 +80,7 @@ def to_arviz(
         "log_likelihood": {"y": chains(log_likelihood[:, source])},
         "observed_data": {"y": scaling.y_mean + scaling.y_scale * data.y[source]},
         "constant_data": {
-            "X": scaling.x_mean + scaling.x_scale * data.X[source, : len(names)],
+            "X": scaling.restored(data.X[source]),
             "loo_i": posterior.loo_log_density[source],
         },
     }
@@ -148,7 +148,7 @@ def elpd_loo(posterior: MixturePosterior) -> Any:
     rows = fitted_rows(posterior)
     source = prepared.row_of[rows]
     loo = posterior.loo_log_density[source]
-    X = scaling.x_mean + scaling.x_scale * data.X[:, : len(scaling.x_mean)]
+    X = scaling.restored(data.X)
     y = scaling.y_mean + scaling.y_scale * data.y
     inside = posterior.log_density(X, y, data.row_var * scaling.y_scale**2)[source]
     pointwise = xr.DataArray(loo, dims=["row"], coords={"row": rows}, name="loo_i")

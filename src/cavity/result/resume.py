@@ -15,7 +15,7 @@ from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Record, solve
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, RowSites, zero_row_sites
-from cavity.model.data import Prepared
+from cavity.model.data import Prepared, on_grid
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
 from cavity.types import FloatArray, Gaussian, IntArray
@@ -38,7 +38,8 @@ def match_rows(old: Prepared, new: Prepared, X: FloatArray, y: FloatArray, noise
     place = {key: i for i, key in enumerate(keys(*_fields(old)))}
     var = np.zeros(len(X)) if noise_var is None else np.asarray(noise_var, float)
     rows = new.rows
-    wanted = keys(scaling.inputs(X[rows]), scaling.target(y[rows]), var[rows] / scaling.y_scale**2)
+    design, target = on_grid(scaling.inputs(X[rows])), on_grid(scaling.target(y[rows]))
+    wanted = keys(design, target, var[rows] / scaling.y_scale**2)
     return np.array([place.get(key, -1) for key in wanted], dtype=np.int64)
 
 

@@ -13,7 +13,11 @@ from cavity.model.priors.truncated_t import TruncatedStudentTPrior
 
 
 class NamedPrior(NamedTuple):
-    """What a user gets by typing the name of a prior: the family, and which weights share a scale."""
+    """What a user gets by typing the name of a prior: the family, and which weights share a scale.
+
+    The groups are the estimators' choice, not the paper's: a common scale of the Laplace prior is drawn down
+    by inputs that do nothing and takes the others along; on eight inputs among 92 of noise it lost the fit.
+    """
 
     family: type[WeightPrior]
     groups: str = "common"
@@ -21,7 +25,7 @@ class NamedPrior(NamedTuple):
 
 #: Input-weight priors by the name a user types.
 PRIORS: dict[str, NamedPrior] = {
-    "laplace": NamedPrior(LaplacePrior),
+    "laplace": NamedPrior(LaplacePrior, "input"),
     "ard": NamedPrior(GaussianPrior, "input"),
     "gaussian": NamedPrior(GaussianPrior),
     "student-t": NamedPrior(StudentTPrior),
@@ -30,6 +34,12 @@ PRIORS: dict[str, NamedPrior] = {
     "regularized-horseshoe": NamedPrior(RegularizedHorseshoePrior),
     "mixture": NamedPrior(GaussianMixturePrior),
 }
+
+
+def default_groups(prior: object) -> str:
+    """The groups that go with a prior unless a user says otherwise."""
+    return PRIORS[prior].groups if isinstance(prior, str) and prior in PRIORS else "common"
+
 
 _EVEN: dict[str, WeightPrior] = {
     "gaussian": GaussianPrior(),

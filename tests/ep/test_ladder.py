@@ -1,0 +1,105 @@
+"""The ladder of starts: width, residual noise, stacking, going on, and the budget of time."""
+
+import numpy as np
+import pytest
+
+from cavity.ep.ladder import FitOptions, Plan, fit_ensemble, narrowed, relevant_inputs, run_map_start
+from cavity.ep.map_start import map_network, residual_var
+from cavity.ep.solve import Status
+from cavity.model.data import prepare
+from cavity.model.likelihoods import GaussianLikelihood
+from cavity.model.spec import network
+
+PRIORS = [("laplace", "common"), ("gaussian", "input"), ("gaussian", "unit"), ("laplace", "input")]
+
+
+def bent(n=120, d=3, noise=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return prepare(X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + noise * rng.normal(size=n)).data
+
+
+def loo_of(ensemble, data):
+    from cavity.ep.evidence import look_at_rows
+    from cavity.ep.schedule import Step
+
+    loo = np.stack(
+        [look_at_rows(s.spec, data, s.state, Step(fraction=1.0)).log_z for s in ensemble.solutions], 1
+    )
+    return float(np.mean(np.log(np.exp(loo) @ ensemble.weights)))
+
+
+@pytest.mark.parametrize(("prior", "groups"), PRIORS)
+@pytest.mark.parametrize("activation", ["erf", "linear"])
+def test_map_start_for_every_prior_and_activation(prior, groups, activation):
+    data = bent(60)
+    spec = network(3, 3, prior=prior, groups=groups, activation=activation, likelihood=GaussianLikelihood())
+    solution = run_map_start(spec, data, Plan(0, 1e-4, 1.0, 100), np.ones(4, bool), FitOptions(max_iter=5))
+    assert solution.status in (Status.CONVERGED, Status.MAX_SWEEPS)
+    assert np.isfinite(solution.state.posterior.w.mean).all()
+    assert (solution.state.posterior.w.var > 0.0).all()
+
+
+def test_noise_begins_at_the_residuals_of_the_network():
+    data, spec = bent(400), network(3, 6)
+    found = map_network(spec, data, 1e-4, np.full(4, 1.0), np.random.default_rng(0), max_iter=300)
+    truth = 0.1**2 / np.var(np.sin(2 * bent(20000).X[:, 0]) + 0.5 * bent(20000).X[:, 1])
+    assert residual_var(spec, data, found) == pytest.approx(truth, rel=0.6)
+
+
+def test_width_follows_rows_and_relevant_inputs():
+    spec, data = network(9, 40), bent(100, 9)
+    assert narrowed(spec, data, np.ones(10, bool), 0).n_hidden == 6
+    few = np.arange(10) >= 8
+    fewer = narrowed(spec, data, few, 0)
+    assert fewer.n_hidden == 30
+    assert fewer.activation_scale[0] == pytest.approx(1.0 / np.sqrt(30))
+    assert narrowed(network(9, 3), data, np.ones(10, bool), 0).n_hidden == 3
+
+
+def test_warm_up_finds_the_relevant_inputs():
+    data = bent(300, 30)
+    keep = relevant_inputs(network(30, 10), data, seed=0)
+    assert keep[[0, 1, 30]].all()
+    assert keep[2:30].sum() <= 6
+
+
+def test_stacked_starts_beat_one_and_are_the_same_again():
+    data, spec = bent(), network(3, 6)
+    options = FitOptions(n_starts=4, max_iter=40, tol=0.05)
+    several = fit_ensemble(spec, data, options)
+    again = fit_ensemble(spec, data, options)
+    assert several.weights.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(several.weights, again.weights)
+    one = fit_ensemble(spec, data, FitOptions(max_iter=40, tol=0.05))
+    assert len(one.solutions) == 1
+    assert loo_of(several, data) >= loo_of(one, data) - 0.02
+
+
+def test_processes_give_the_same_fit():
+    data, spec = bent(60), network(3, 5)
+    serial, parallel = (
+        fit_ensemble(spec, data, FitOptions(n_starts=2, max_iter=30, tol=0.05, n_jobs=jobs))
+        for jobs in (1, 2)
+    )
+    np.testing.assert_allclose(serial.weights, parallel.weights, atol=1e-12)
+
+
+def test_callback_is_told_which_start_it_sees():
+    data, spec, parts = bent(60), network(3, 5), []
+    fit_ensemble(
+        spec,
+        data,
+        FitOptions(n_starts=2, max_iter=27, tol=1e-9),
+        lambda r, s: parts.append((r.part, r.stage)),
+    )
+    assert [part for part, stage in parts if stage == "converge"] == [(1, 2)] * 25 + [(2, 2)] * 25
+    assert sum(stage == "polish" for _, stage in parts) <= 4
+    assert all(r.part is None for r in fit_ensemble(spec, data, FitOptions(max_iter=3)).solutions[0].history)
+
+
+def test_time_limit_gives_the_best_so_far():
+    data, spec = bent(60), network(3, 5)
+    ensemble = fit_ensemble(spec, data, FitOptions(n_starts=50, time_limit=0.5, max_iter=1000, tol=1e-12))
+    assert 1 <= len(ensemble.solutions) < 50
+    assert np.isfinite(loo_of(ensemble, data))
