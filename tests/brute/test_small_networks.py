@@ -261,7 +261,7 @@ def two_weight_truth(d, n, seed, prior, scaled, inferred):
         mean, spread = SCALE_PRIOR
         phi = panels(mean + np.sqrt(spread) * np.linspace(-7.0, 8.0, 5), 8)
         log_phi = -0.5 * ((phi.nodes - mean) ** 2 / spread + np.log(2.0 * np.pi * spread))
-    density = PRIORS[prior]().log_density
+    density = PRIORS[prior].family().log_density
     log_w = density(w.nodes[:, None, None], phi.nodes) + density(w.nodes[None, :, None], phi.nodes)
     log_lik = -0.5 * (squares / var[:, None] + data.n_rows * np.log(2.0 * np.pi * var)[:, None])
     log_p = log_lik + log_w[:, :, None, :] + log_theta[:, None] + log_phi

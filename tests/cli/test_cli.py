@@ -399,6 +399,7 @@ def test_too_few_rows_to_evaluate(tmp_path, capsys):
         ["fit", "data.csv"],
         ["fit", "data.csv", "--target", "y", "--impute", "--drop-missing"],
         ["fit", "data.csv", "--target", "y", "--hidden", "0"],
+        ["fit", "data.csv", "--target", "y", "--prior", "horse"],
         ["fit", "data.csv", "--target", "y", "--time-limit", "-1"],
         ["predict", "m", "data.csv", "--intervals", "often"],
         ["predict", "m", "data.csv", "--intervals", "100%"],

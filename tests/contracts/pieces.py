@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from cavity.model.priors import GaussianPrior, LaplacePrior, TruncatedStudentTPrior
+from cavity.model.priors import (
+    GaussianMixturePrior,
+    GaussianPrior,
+    HalfPrior,
+    HorseshoePrior,
+    LaplacePrior,
+    RegularizedHorseshoePrior,
+    SpikeAndSlabPrior,
+    StudentTPrior,
+    TruncatedStudentTPrior,
+)
 from cavity.types import Gaussian
 
 WEIGHT_PRIORS = [
@@ -10,6 +20,20 @@ WEIGHT_PRIORS = [
     LaplacePrior(),
     TruncatedStudentTPrior(),
     TruncatedStudentTPrior(df=1.5),
+    StudentTPrior(),
+    StudentTPrior(df=1.0),
+    StudentTPrior(df=30.0),
+    HorseshoePrior(),
+    RegularizedHorseshoePrior(),
+    RegularizedHorseshoePrior(slab=0.3),
+    SpikeAndSlabPrior(),
+    SpikeAndSlabPrior(inclusion=0.01, spike=0.001),
+    GaussianMixturePrior(),
+    GaussianMixturePrior(weights=(0.15, 0.8, 0.05), variances=(0.1, 0.001, 10.0)),
+    HalfPrior(LaplacePrior()),
+    HalfPrior(GaussianPrior()),
+    HalfPrior(SpikeAndSlabPrior(inclusion=0.5)),
+    HalfPrior(RegularizedHorseshoePrior()),
 ]
 
 FRACTIONS = (1.0, 0.9, 0.5)

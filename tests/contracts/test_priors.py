@@ -5,9 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.contracts.pieces import WEIGHT_PRIORS, extreme_cavities, moderate_cavities
+from tests.contracts.pieces import FRACTIONS, WEIGHT_PRIORS, extreme_cavities, moderate_cavities
 
-from cavity.model.priors import PRIORS, WeightPrior
+from cavity.model.priors import (
+    OUTPUT_PRIORS,
+    PRIORS,
+    GaussianMixturePrior,
+    GaussianPrior,
+    HalfPrior,
+    RegularizedHorseshoePrior,
+    SpikeAndSlabPrior,
+    StudentTPrior,
+    TruncatedStudentTPrior,
+    WeightPrior,
+)
 from cavity.numerics.normal import half_line_moments, log_normal
 from cavity.numerics.quadrature import gauss_legendre
 from cavity.types import Gaussian
@@ -21,12 +32,14 @@ STEP = 0.02
 DIFFERENCES = 2e-6
 
 
-def sinh_grid(n_panels):
-    """Nodes and weights over ±sinh(32), 4e13, cut at zero."""
+def sinh_grid():
+    """Nodes and weights over ±sinh(32), 4e13: 64 panels a side and a ladder to zero, where densities peak."""
     nodes, weights = gauss_legendre(16)
-    half = 32.0 / (2 * n_panels)
-    t = ((2 * np.arange(-n_panels, n_panels) + 1)[:, None] * half + half * nodes).ravel()
-    return np.sinh(t), np.tile(weights * half, 2 * n_panels) * np.cosh(t)
+    right = np.concatenate([[0.0], 0.5 ** np.arange(40, 1, -1), 0.5 * np.arange(1, 65)])
+    edges = np.concatenate([-right[:0:-1], right])
+    half = 0.5 * np.diff(edges)[:, None]
+    t = (edges[:-1, None] + half + half * nodes).ravel()
+    return np.sinh(t), (half * weights).ravel() * np.cosh(t)
 
 
 def is_even(prior):
@@ -37,7 +50,7 @@ def is_even(prior):
 @every_prior
 @pytest.mark.parametrize("log_var", [-25.0, 0.0, 12.0])
 def test_density_integrates_to_one(prior, log_var):
-    unit, weight = sinh_grid(64)
+    unit, weight = sinh_grid()
     scale = np.exp(0.5 * log_var)
     mass = np.sum(np.exp(prior.log_density(scale * unit, log_var)) * scale * weight)
     assert mass == pytest.approx(1.0, abs=1e-6)  # df = 1.5 has 1e-7 of its mass beyond 1e5 scales
@@ -116,6 +129,17 @@ def test_no_fraction_leaves_the_cavity(prior):
 
 
 @every_prior
+@pytest.mark.parametrize("fraction", FRACTIONS)
+def test_a_narrow_cavity_reads_the_density(prior, fraction):
+    """log ∫ N(w | m, v) p^η dw → η log p(m): the difference is v (p^η)''/2p^η, below 1e-9 at 1e7 sds."""
+    m, log_var = np.meshgrid([1e-3, 0.05, 0.7, 3.0], [-2.0, 0.0, 1.5])
+    found = prior.conditional_moments(Gaussian(m, 1e-14 * m * m), log_var, fraction)
+    np.testing.assert_allclose(found.log_z, fraction * prior.log_density(m, log_var), rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(found.mean, m, rtol=1e-9)
+    np.testing.assert_allclose(found.var, 1e-14 * m * m, rtol=1e-6)
+
+
+@every_prior
 def test_arguments_broadcast(prior):
     mean, log_var = np.array([[-1.0], [0.5], [2.0]]), np.array([-3.0, 0.0, 0.5, 2.0])
     whole = prior.conditional_moments(Gaussian(mean, 0.7), log_var, 0.9)
@@ -146,7 +170,7 @@ def test_samples_follow_the_density(prior, draw):
     sample = prior.sample if draw == "own" else lambda *args: WeightPrior.sample(prior, *args)
     w = sample(rng, log_var, size)
     assert w.shape == (size,)
-    unit, weight = sinh_grid(64)
+    unit, weight = sinh_grid()
     scale = np.exp(0.5 * log_var)
     mass = np.exp(prior.log_density(scale * unit, log_var)) * scale * weight
     for bound in np.sinh([-1.0, 0.0, 0.5, 1.5]):  # panel edges of the grid
@@ -189,12 +213,57 @@ def test_default_moments_find_peaks_away_from_cavity_and_prior():
 def test_wide_prior_leaves_a_wide_cavity_to_the_prior():
     """Both at once: a cavity that says nothing gives back the prior's variance, which is exp(log_var)."""
     for name in ("gaussian", "laplace"):
-        moments = PRIORS[name]().conditional_moments(Gaussian(0.0, 1e12), 0.4)
+        moments = PRIORS[name].family().conditional_moments(Gaussian(0.0, 1e12), 0.4)
         assert moments.var == pytest.approx(np.exp(0.4), rel=1e-9)
         assert moments.log_z == pytest.approx(log_normal(0.0, 0.0, 1e12), rel=1e-9)
 
 
+@pytest.mark.parametrize("family", [TruncatedStudentTPrior, StudentTPrior])
 @pytest.mark.parametrize("df", [0.0, -1.0, np.nan])
-def test_no_degrees_of_freedom_is_refused(df):
+def test_no_degrees_of_freedom_is_refused(family, df):
     with pytest.raises(ValueError, match="df must be positive"):
-        type(WEIGHT_PRIORS[2])(df=df)
+        family(df=df)
+
+
+@pytest.mark.parametrize(
+    ("family", "params", "message"),
+    [
+        (RegularizedHorseshoePrior, {"slab": 0.0}, "slab must be"),
+        (SpikeAndSlabPrior, {"inclusion": 1.0}, "inclusion must lie"),
+        (SpikeAndSlabPrior, {"spike": 0.0}, "spike must lie"),
+        (GaussianMixturePrior, {"weights": (0.5, 0.6)}, "sum to one"),
+        (GaussianMixturePrior, {"weights": (1.0,)}, "same length"),
+        (GaussianMixturePrior, {"weights": (), "variances": ()}, "same length"),
+        (GaussianMixturePrior, {"variances": (0.0, 1.0)}, "variances must be positive"),
+        (HalfPrior, {"even": TruncatedStudentTPrior()}, "not symmetric"),
+    ],
+)
+def test_what_is_no_density_is_refused(family, params, message):
+    with pytest.raises(ValueError, match=message):
+        family(**params)
+
+
+def test_every_named_prior_is_tested():
+    named = {named.family for named in PRIORS.values()} | {type(prior) for prior in OUTPUT_PRIORS.values()}
+    assert named <= {type(prior) for prior in WEIGHT_PRIORS}
+
+
+def test_indicator_stays_inside_the_power():
+    """Σ_c A_c^η is not (Σ_c A_c)^η: where two components cross they differ by (1 - η) log 2."""
+    prior, cavity = SpikeAndSlabPrior(), Gaussian(0.0369, 1e-8)
+    found = prior.conditional_moments(cavity, 0.0, 0.5)
+    apart = [
+        0.5 * np.log(share) + GaussianPrior().conditional_moments(cavity, log_var, 0.5).log_z
+        for share, log_var in ((0.9, 2.0 * np.log(0.01)), (0.1, 0.0))
+    ]
+    assert np.logaddexp(*apart) - found.log_z == pytest.approx(0.5 * np.log(2.0), abs=0.01)
+
+
+@pytest.mark.parametrize("m", [0.0, 0.01, 0.05, 0.3])
+def test_inclusion_is_the_share_of_the_slab(m):
+    """By quadrature: the mass of N(w | m, v) π N(w | 0, e^φ) in that of the whole tilted density."""
+    prior, v, log_var = SpikeAndSlabPrior(inclusion=0.3, spike=0.02), 4e-3, -1.0
+    slab = np.log(0.3) + WeightPrior.conditional_moments(GaussianPrior(), Gaussian(m, v), log_var).log_z
+    whole = WeightPrior.conditional_moments(prior, Gaussian(m, v), log_var).log_z
+    found = prior.inclusion_probability(Gaussian(m, v), log_var)
+    assert found == pytest.approx(np.exp(slab - whole), rel=1e-8)

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
+from sklearn.datasets import load_diabetes
 from tests.invariants.problems import (
     LINEAR_PRIOR,
     linear_data,
@@ -21,6 +22,7 @@ from tests.invariants.problems import (
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.hyper import free_values, maximise_evidence
+from cavity.ep.map_start import linearised_state, map_network
 from cavity.ep.prior_sites import update_weight_priors
 from cavity.ep.prune import keep_units, prune, unit_effects
 from cavity.ep.schedule import Schedule, Stage, Step, paper_schedule
@@ -86,6 +88,33 @@ def test_hard_data(name, prior, block_size):
     loo = leave_one_out(spec, data, solution.state)
     assert np.all(np.isfinite(loo.log_density)) and np.all(loo.f.var > 0.0)
     assert np.isfinite(log_evidence(spec, data, solution.state, solution.step))
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("prior", ["student-t", "spike-and-slab", "horseshoe", "regularized-horseshoe"])
+def test_hard_data_with_priors_that_are_not_log_concave(name, prior):
+    spec, data, solution = hard_fit(name, prior, 1)
+    assert_sound(spec, solution)
+    assert np.isfinite(log_evidence(spec, data, solution.state, solution.step))
+
+
+def test_negative_prior_sites_do_not_add_up():
+    """Correlated inputs under a spike and slab: no prior step doubles a variance while sites are negative."""
+    X, y = load_diabetes(return_X_y=True)
+    data = prepare(X[:200], y[:200]).data
+    spec = network(10, 6, prior="spike-and-slab", noise=Noise(float(np.log(0.02)), 0.0))
+    step = Step(block_size=1, damping=0.7, infer_noise=False, weight_prior="hold")
+    start = map_network(spec, data, 0.02, np.full(11, 0.5), np.random.default_rng(0))
+    state = linearised_state(spec, data, start, 0.02, np.full(11, 0.5))
+    cut = 0
+    for _ in range(5):
+        run_ = update_weight_priors(spec, data, state, 0.9, 0.6, 1)
+        old, new = state.posterior.w.var, run_.state.posterior.w.var
+        negative = np.any(run_.state.priors.w.tau < 0.0, axis=1)
+        assert np.all(new[negative] <= 2.0 * old[negative])
+        cut += run_.shortened
+        state = run(spec, data, run_.state, step, 1).state
+    assert cut > 0
 
 
 def test_refusals_are_counted():

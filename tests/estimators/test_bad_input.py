@@ -147,7 +147,7 @@ def test_noise_variances():
         ({"n_hidden": 0}, 'n_hidden must be "auto" or a positive integer, got 0'),
         ({"n_hidden": "many"}, 'n_hidden must be "auto"'),
         ({"n_hidden": 2.5}, 'n_hidden must be "auto"'),
-        ({"prior": "horse"}, 'prior=\'horse\' is unknown: use "laplace", "ard", "gaussian"'),
+        ({"prior": "horse"}, "prior='horse' is unknown: use one of .*'ard', 'gaussian', 'student-t'"),
         ({"activation": "relu6"}, "activation 'relu6' is unknown"),
         ({"groups": "rows"}, "groups='rows' is unknown"),
         ({"groups": [1, 2]}, "groups has shape"),

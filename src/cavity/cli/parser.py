@@ -180,6 +180,15 @@ def level(text: str) -> float:
     return value
 
 
+def prior_name(text: str) -> str:
+    """A type for the names of priors."""
+    from cavity.model.priors import PRIORS
+
+    if text not in PRIORS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no prior; use one of {', '.join(PRIORS)}")
+    return text
+
+
 def at_least(smallest: int) -> Callable[[str], int]:
     """A type for whole numbers from ``smallest`` on."""
 
@@ -283,7 +292,12 @@ def _reading_options(command: argparse.ArgumentParser) -> None:
 
 def _model_options(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("model", "the defaults need no tuning")
-    group.add_argument("--prior", choices=["laplace", "ard", "gaussian"], help="prior of the input weights")
+    group.add_argument(
+        "--prior",
+        type=prior_name,
+        metavar="NAME",
+        help="prior of the input weights: laplace (default), ard, …",
+    )
     group.add_argument(
         "--hidden", type=at_least(1), metavar="K", dest="n_hidden", help="number of hidden units"
     )

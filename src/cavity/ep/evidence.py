@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.ep.network import visit_rows
-from cavity.ep.posterior import RowMap, row_blocks
+from cavity.ep.posterior import RowMap, row_blocks, scale_field, scale_sums
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
 from cavity.ep.row_visit import RowVisit
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites
 from cavity.ep.sweep import active_mask, held
 from cavity.model.data import TrainingData
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import HELD_VAR, ModelSpec
 from cavity.numerics.linalg import scalar_log_partition
 from cavity.types import FloatArray, Gaussian
 
@@ -60,19 +60,17 @@ def log_evidence(
     total += float(data.weight @ (visit.log_z + visit.partition)) / step.fraction
     prior = visit_weight_priors(spec, state, step.fraction_weight)
     total += float(np.sum(prior.log_z + prior.partition)) / step.fraction_weight
+    total -= float(np.sum(spec.held)) * float(scalar_log_partition(np.float64(0.0), np.float64(HELD_VAR)))
     if spec.output.fixed is None:
         out = visit_output_priors(spec, q.v, state.priors.v, step.fraction_output)
         total += q.v.log_partition + float(np.sum(out.log_z + out.partition)) / step.fraction_output
         total -= float(scalar_log_partition(np.float64(0.0), np.float64(spec.output.bias_var)))
     if q.noise.var > 0.0:
         total += _inferred_part(q.noise, Gaussian(spec.noise.mean, spec.noise.var))
-    on = spec.scale_inferred
-    if on.any():
-        total += float(
-            np.sum(scalar_log_partition(q.scale.mean[on], q.scale.var[on]))
-            - np.sum(scalar_log_partition(spec.scale_prior.mean[on], spec.scale_prior.var[on]))
-        )
-    return total
+    zero = np.zeros(spec.n_groups)
+    posterior, hyperprior = scale_field(spec, *scale_sums(spec, state.priors)), scale_field(spec, zero, zero)
+    assert posterior is not None and hyperprior is not None
+    return total + posterior.log_partition - hyperprior.log_partition
 
 
 def _inferred_part(q: Gaussian, prior: Gaussian) -> float:

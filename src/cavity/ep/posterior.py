@@ -7,7 +7,7 @@ Everything that touches rows is a map over row blocks and a small sum; ``row_map
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -305,17 +305,60 @@ def refresh_noise(spec: ModelSpec, weight: FloatArray, noise_sites: FloatArray) 
     return Gaussian(nu / tau, 1.0 / tau) if tau > 0.0 else None
 
 
-def refresh_scales(spec: ModelSpec, sites: PriorSites) -> Gaussian | None:
-    """q(φ_l) ∝ p(φ_l) Π t̃(φ_l) *(paper, after eq. cavity_pw)*; None where a precision is not positive."""
+class ScaleField(NamedTuple):
+    """q(φ): means and marginal variances (0: held), and its log-partition over the inferred scales."""
+
+    scale: Gaussian
+    log_partition: float
+
+
+def scale_field(spec: ModelSpec, tau: FloatArray, nu: FloatArray) -> ScaleField | None:
+    r"""The joint Gaussian of all scales, with site sums ``tau``, ``nu`` (L,) of each; None where improper.
+
+    Scales under one parent have the prior covariance v[(1 - ρ)I + ρ11ᵀ], which is φ_l = φ_parent + ε_l with
+    the parent integrated out. Its precision is I/u - c11ᵀ with u = (1 - ρ)v and c = ρv/(u(u + nρv)), so with
+    D = diag(1/u + τ), b = prior location + ν and slack 1 - c1ᵀD⁻¹1,
+
+    .. math:: \Sigma = D^{-1} + \frac{c\,D^{-1}11^TD^{-1}}{1 - c1^TD^{-1}1},\qquad
+              \log|\Sigma^{-1}| = \log|D| + \log(1 - c1^TD^{-1}1).
+
+    Without parents c = 0 *(paper, after eq. cavity_pw)*.
+    """
     mean0, var0 = np.asarray(spec.scale_prior.mean), np.asarray(spec.scale_prior.var)
-    inferred = spec.scale_inferred
-    if not inferred.any():
-        return Gaussian(mean0.copy(), np.zeros_like(mean0))
-    flat, L = spec.group_of.ravel(), spec.n_groups
-    safe = np.where(inferred, var0, 1.0)
-    tau = 1.0 / safe + np.bincount(flat, sites.scale.tau.ravel(), L)
-    nu = mean0 / safe + np.bincount(flat, sites.scale.nu.ravel(), L)
-    if not np.all(tau[inferred] > 0.0):
+    on = spec.scale_inferred
+    with_parent = on & (spec.parent_of >= 0)
+    parent = np.where(with_parent, spec.parent_of, 0)  # the others add nothing, and have c = 0
+
+    def over_parent(values: FloatArray) -> FloatArray:
+        return np.bincount(parent, np.where(with_parent, values, 0.0))[parent]
+
+    v = np.where(on, var0, 1.0)
+    shared = np.where(with_parent, spec.scale_correlation, 0.0) * v
+    own = v - shared
+    children = over_parent(np.ones_like(v))
+    c = shared / (own * (own + children * shared))
+    D = 1.0 / own + tau
+    if not np.all(D[on] > 0.0):
         return None
-    tau = np.where(inferred, tau, 1.0)
-    return Gaussian(np.where(inferred, nu / tau, mean0), np.where(inferred, 1.0 / tau, 0.0))
+    D = np.where(on, D, 1.0)
+    slack = np.where(with_parent, 1.0 - c * over_parent(1.0 / D), 1.0)
+    if not np.all(slack > 0.0):
+        return None
+    b = mean0 / own - c * over_parent(mean0) + nu
+    mean = (b + c * over_parent(b / D) / slack) / D
+    var = (1.0 + c / (D * slack)) / D
+    log_det = np.log(D) + np.where(with_parent, np.log(slack) / np.maximum(children, 1.0), 0.0)
+    partition = 0.5 * float(np.sum((b * mean - log_det + np.log(2.0 * np.pi))[on]))
+    return ScaleField(Gaussian(np.where(on, mean, mean0), np.where(on, var, 0.0)), partition)
+
+
+def refresh_scales(spec: ModelSpec, sites: PriorSites) -> Gaussian | None:
+    """q(φ) ∝ p(φ) Π t̃(φ_l) as means and marginal variances; None where it is improper."""
+    field = scale_field(spec, *scale_sums(spec, sites))
+    return None if field is None else field.scale
+
+
+def scale_sums(spec: ModelSpec, sites: PriorSites) -> tuple[FloatArray, FloatArray]:
+    """Precisions and locations of the φ sites, summed over the weights of each group, (L,)."""
+    flat, L = spec.group_of.ravel(), spec.n_groups
+    return np.bincount(flat, sites.scale.tau.ravel(), L), np.bincount(flat, sites.scale.nu.ravel(), L)

@@ -47,7 +47,10 @@ def _cavity(q: Gaussian, site: Natural, fraction: float) -> tuple[Natural, Float
 
 
 def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> PriorVisit:
-    """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*."""
+    """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*.
+
+    Weights held at zero by a mask are in no block: their exact sites stay.
+    """
     q = state.posterior
     shape = spec.group_of.shape
     w = Gaussian(q.w.mean.ravel(), q.w.var.ravel())
@@ -82,7 +85,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
                 log_z[j], tilted_w.mean[j], tilted_w.var[j] = m.log_z, m.mean, m.var
     ok = ok & np.isfinite(tilted_w.mean) & (tilted_w.var > 0.0) & (tilted_s.var > 0.0)
     new_w, new_s = _proposal(tilted_w, cav_w, fraction), _proposal(tilted_s, cav_s, fraction)
-    keep = ~ok
+    keep = ~ok | spec.held.ravel()
     w_new = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
     hold = keep | ~inferred
     s_new = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
@@ -92,7 +95,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
     change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(
         phi.mean, phi.var
     )
-    partition = partition + np.where(inferred, change, 0.0)
+    partition = np.where(spec.held.ravel(), 0.0, partition + np.where(inferred, change, 0.0))
     gaps = np.where(ok, _mismatch(tilted_w, w), 0.0)
     gaps = np.maximum(gaps, np.where(ok & inferred, _mismatch(tilted_s, phi), 0.0))
     return PriorVisit(
@@ -101,7 +104,7 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
         log_z,
         partition,
         float(gaps.max()),
-        int(keep.sum()),
+        int((~ok & ~spec.held.ravel()).sum()),
     )
 
 
@@ -159,6 +162,17 @@ def _positive_shares(state: EPState, proposed: FloatArray, share: FloatArray) ->
     return np.where(wrong, np.minimum(share, room), share), int(wrong.sum())
 
 
+def _leaping_units(old: FloatArray, new: FloatArray, tau: FloatArray) -> FloatArray:
+    """(K,) booleans: units with negative prior precisions in which the variance of a weight would double.
+
+    A prior that is not log-concave, be it only because its scale is inferred, answers some cavities with a
+    negative precision. Each is right for its weight alone; of correlated weights, updated at once, they add
+    up to a nearly improper q(w_k) (weights of 1e5 were seen). Without negative sites nothing is shortened: a
+    variance may grow because the prior has widened.
+    """
+    return np.any(new > 2.0 * old, axis=1) & np.any(tau < 0.0, axis=1)
+
+
 class PriorRun(NamedTuple):
     """A run of inner iterations: the state, the first mismatch seen and the counts."""
 
@@ -199,6 +213,11 @@ def update_weight_priors(
             q_scale = refresh_scales(spec, priors)
             q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, iterations == 1, row_map)
             if q_scale is not None and q_w is not None:
+                leap = _leaping_units(state.posterior.w.var, q_w.var, w.tau)
+                if leap.any():
+                    share = np.where(leap[:, None], 0.5 * share, share)
+                    shortened += int(leap.sum())
+                    continue
                 state = EPState(state.rows, priors, state.posterior._replace(w=q_w, scale=q_scale))
                 moved = True
                 break

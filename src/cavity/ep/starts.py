@@ -12,7 +12,15 @@ import numpy as np
 
 from cavity.ep import posterior as post
 from cavity.ep.schedule import Schedule, Step, paper_schedule
-from cavity.ep.state import EPState, Posterior, PriorSites, RowSites, initial_prior_sites, zero_row_sites
+from cavity.ep.state import (
+    EPState,
+    Posterior,
+    PriorSites,
+    RowSites,
+    hold_masked,
+    initial_prior_sites,
+    zero_row_sites,
+)
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.types import Gaussian
@@ -27,6 +35,7 @@ def state_from_sites(
 
     ``noise`` is q(θ), variance 0 to hold it; by default held at the warm-up value or the fixed one.
     """
+    priors = hold_masked(spec, priors)
     w = post.refresh_weights(spec, data, rows, priors.w)
     v = post.assemble_output(spec, *post.gather_output(data.weight, rows), priors.v)
     scale = post.refresh_scales(spec, priors)

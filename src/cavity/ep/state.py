@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import HELD_VAR, ModelSpec
 from cavity.types import FloatArray, Gaussian, Natural
 
 
@@ -104,6 +104,14 @@ def zero_row_sites(n_rows: int, n_hidden: int) -> RowSites:
     )
 
 
+def hold_masked(spec: ModelSpec, priors: PriorSites) -> PriorSites:
+    """Sites that hold the weights outside a mask at zero: N(0, 1e-30), never updated."""
+    if not spec.held.any():
+        return priors
+    tau, nu = np.where(spec.held, 1.0 / HELD_VAR, priors.w.tau), np.where(spec.held, 0.0, priors.w.nu)
+    return priors._replace(w=Natural(tau, nu))
+
+
 def initial_prior_sites(
     spec: ModelSpec,
     weight_var: float = 0.5,
@@ -114,7 +122,7 @@ def initial_prior_sites(
     """Warm-up prior sites *(paper, Sec. 3.3.1)*: N(0, 0.5) for the weights, N(0, 4) for the bias.
 
     Output weights get linearly spaced means in [1, 2] and variance 0.2², so that units differ and
-    stay positive. Weights whose scale is held start at that scale.
+    stay positive. Weights whose scale is held start at that scale; `hold_masked` does the rest.
     """
     K, d = spec.group_of.shape
     var = np.full((K, d), weight_var)

@@ -2,6 +2,8 @@ r"""Tilted moments of a weight and the log-scale it shares: the one place that i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cavity.model.priors.base import WeightPrior
@@ -15,6 +17,8 @@ _REACH = 9.0
 # every item through a doubling, 51 nodes instead of 40), and over one that reaches further, where a mode much
 # narrower than the interval may sit anywhere in it.
 _PANELS, _PANELS_FAR = 36, 384
+
+ConditionalAt = Callable[[Gaussian, FloatArray], Moments]
 
 
 def scaled_tilted_moments(
@@ -60,18 +64,40 @@ def scaled_tilted_moments(
     # Departs from the paper: the variance is centred, where eq. qwj_tilted subtracts E(w)² from E(w²) and
     # loses all digits for a narrow tilted density
     # (tests/ep/test_tilted.py::test_narrow_scale_keeps_its_digits).
+    return _over_scale(lambda cavity, phi: prior.conditional_moments(cavity, phi, fraction), value, scale)
+
+
+def scaled_inclusion(prior: WeightPrior, value: Gaussian, scale: Gaussian) -> FloatArray:
+    r"""Probability that a weight is not in its prior's spike, :math:`\varphi` integrated out, (J,).
+
+    .. math:: \int P(\text{included}\mid\varphi)\,\hat p(\varphi)\,d\varphi
+
+    with the tilted density of :math:`\varphi` and the cavities of `scaled_tilted_moments`, at the power one.
+    The prior has to have an ``inclusion_probability(cavity, log_var)``.
+    """
+
+    def conditional(cavity: Gaussian, log_var: FloatArray) -> Moments:
+        probability = prior.inclusion_probability(cavity, log_var)  # type: ignore[attr-defined]
+        log_z = prior.conditional_moments(cavity, log_var).log_z
+        return Moments(log_z, probability, np.ones_like(log_z))  # the variance only says: resolve it to 1e-6
+
+    return np.asarray(_over_scale(conditional, value, scale).value.mean)
+
+
+def _over_scale(conditional_at: ConditionalAt, value: Gaussian, scale: Gaussian) -> TiltedMoments:
+    """The quadrature over φ: moments given φ in, marginal ones out."""
     fields = np.broadcast_arrays(*(np.asarray(part, dtype=float) for part in (*value, *scale)))
     shape = fields[0].shape
     flat = np.stack([field.ravel() for field in fields])
     proper = np.isfinite(flat).all(axis=0) & (flat[1] > 0.0) & (flat[3] > 0.0)
     m, v, a, b2 = flat[:, proper]
     b = np.sqrt(b2)
-    lo, hi = _first_interval(prior, Gaussian(m, v), a, b, fraction)
+    lo, hi = _first_interval(conditional_at, Gaussian(m, v), a, b)
 
     def integrate(members: IntArray, n_panels: int) -> TiltedMoments:
         def conditional(log_var: FloatArray, items: IntArray) -> Moments:
             j = members[items][:, None]
-            given = prior.conditional_moments(Gaussian(m[j], v[j]), log_var, fraction)
+            given = conditional_at(Gaussian(m[j], v[j]), log_var)
             return given._replace(log_z=given.log_z + log_normal(log_var, a[j], b2[j]))
 
         return follow_mixture(conditional, lo[members], hi[members], n_panels=n_panels)
@@ -88,7 +114,7 @@ def scaled_tilted_moments(
 
 
 def _first_interval(
-    prior: WeightPrior, value: Gaussian, a: FloatArray, b: FloatArray, fraction: float
+    conditional_at: ConditionalAt, value: Gaussian, a: FloatArray, b: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     r"""Where the tilted density of :math:`\varphi` can lie, judged by :math:`\log Z` at two points.
 
@@ -98,9 +124,7 @@ def _first_interval(
     and beyond its peak, the cavity alone decides: 9 sds.
     """
     peak = np.log(np.square(value.mean) + value.var)
-    both = prior.conditional_moments(
-        Gaussian(value.mean[:, None], value.var[:, None]), np.stack([a, peak], axis=-1), fraction
-    )
+    both = conditional_at(Gaussian(value.mean[:, None], value.var[:, None]), np.stack([a, peak], axis=-1))
     square = both.log_z + np.log(np.square(both.mean) + both.var)
     gain = np.maximum(both.log_z[:, 1] - both.log_z[:, 0], square[:, 1] - square[:, 0])
     reach = np.sqrt(2.0 * (DROP + np.maximum(gain, 0.0) + 0.5))

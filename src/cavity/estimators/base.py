@@ -15,13 +15,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
 from cavity.ep.ladder import FEWEST_UNITS, Ensemble, FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record
 from cavity.estimators.inputs import new_table, row_vector, training_table
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import Likelihood
+from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
+from cavity.model.priors import default_groups
 from cavity.model.spec import ModelSpec, Noise, network
 from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result import arviz
@@ -54,6 +57,7 @@ except ImportError:
 LARGE_MISMATCH = 0.5
 
 SOME_UNITS, MOST_UNITS = 25, 80
+FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
 
 class WeightSummary(NamedTuple):
@@ -84,7 +88,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     activation: Any
     prior: Any
     groups: Any
+    parents: Any
     prior_scale: Any
+    mask: Any
+    output_prior: Any
     form: str
     n_starts: Any
     fraction: float
@@ -112,13 +119,6 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _model(self, prepared: Prepared, n_hidden: int) -> ModelSpec:
         """The network that the parameters describe."""
-        prior, groups = self.prior, self.groups
-        if isinstance(prior, str) and prior == "ard":
-            prior, groups = "gaussian", "input" if groups is None else groups
-        elif isinstance(prior, str) and prior not in ("laplace", "gaussian"):
-            raise ValueError(
-                f'prior={prior!r} is unknown: use "laplace", "ard", "gaussian" or a WeightPrior.'
-            )
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
@@ -130,9 +130,12 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             len(prepared.scaling.x_mean),
             n_hidden,
             activation=self.activation,
-            prior=prior,
-            groups=_default_groups(prior) if groups is None else groups,
+            prior=self.prior,
+            groups=default_groups(self.prior) if self.groups is None else self.groups,
+            parents=self.parents,
             prior_var=None if held is None else held**2,
+            mask=numbered(self.mask, getattr(self, "feature_names_in_", None)),
+            output=self.output_prior,
             noise=self._noise(prepared),
             likelihood=self._likelihood(),
             form=self.form,
@@ -143,7 +146,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
-            return hidden_units(data.n_rows)
+            auto = hidden_units(data.n_rows)
+            names = getattr(self, "feature_names_in_", None)
+            sets = input_sets(numbered(self.mask, names), self.n_features_in_)
+            return auto if sets is None else len(sets) * max(FEWEST_A_SET, -(-auto // len(sets)))
         if not isinstance(self.n_hidden, Integral) or self.n_hidden < 1:
             raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
         return int(self.n_hidden)
@@ -167,6 +173,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             step = replace(step, block_size=None)  # this form refreshes all rows whatever the block
         jobs = effective_n_jobs(self.n_jobs)
         return FitOptions(
+            start="zero" if spec.held.any() else "map",  # the MAP network sees every input
             n_starts=int(n_starts),
             step=step,
             max_iter=int(self.max_iter),
@@ -268,8 +275,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     def input_weights_(self) -> WeightSummary:
         """Mean and sd of the input weights, (K, d), for standardised inputs; of the heaviest fit."""
         check_is_fitted(self)
-        w = self.posterior_.main.state.posterior.w
-        return WeightSummary(w.mean[:, : self.n_features_in_], np.sqrt(w.var[:, : self.n_features_in_]))
+        main = self.posterior_.main
+        w, free = main.state.posterior.w, ~main.spec.held[:, : self.n_features_in_]
+        d = self.n_features_in_
+        return WeightSummary(w.mean[:, :d] * free, np.sqrt(w.var[:, :d]) * free)
 
     @property
     def output_weights_(self) -> WeightSummary:
@@ -277,6 +286,19 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         v = self.posterior_.main.state.posterior.v
         return WeightSummary(v.mean, np.sqrt(np.diag(v.cov)))
+
+    @property
+    def inclusion_(self) -> FloatArray:
+        """Probability that each input weight is not in its prior's spike, (K, d); of the heaviest fit.
+
+        Only with a prior that has a spike ("spike-and-slab"). Weights of a unit that is not in use have the
+        prior probability; `relevance_` joins the units that are into one probability per input.
+        """
+        check_is_fitted(self)
+        main = self.posterior_.main
+        if not has_inclusion(main.spec):
+            raise AttributeError('inclusion_ needs a prior with a spike at zero: prior="spike-and-slab".')
+        return inclusion_probabilities(main.spec, main.state)[:, : self.n_features_in_]
 
     @property
     def relevance_(self) -> Relevance:
@@ -363,15 +385,6 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return arviz.elpd_loo(self.posterior_)
-
-
-def _default_groups(prior: Any) -> str:
-    """One scale per input for the sparse prior, else one for all.
-
-    A common scale is drawn down by inputs that do nothing and takes the others along: on eight inputs among
-    92 of noise it lost the fit.
-    """
-    return "input" if prior == "laplace" else "common"
 
 
 def _pair(value: Any, name: str) -> tuple[float, float]:

@@ -28,20 +28,35 @@ class EPRegressor(RegressorMixin, EPEstimator):
     Parameters
     ----------
     n_hidden : "auto" or int
-        Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80; starts with a
-        weak prior use fewer where that would make more than 0.6 input weights a row.
+        Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
+        least two for each set of inputs; starts with a weak prior use fewer where that would make more than
+        0.6 input weights a row.
     activation : {"erf", "linear"}, Activation, or one per unit
-    prior : {"laplace", "ard", "gaussian"} or WeightPrior
+    prior : str or WeightPrior
         Family of the input weights. "laplace": one scale per input, and many weights shrink to almost
         nothing;
         "ard": Gaussian with one scale per input, so an input is switched off as a whole; "gaussian": one
-        scale for all, none singled out.
+        scale for all, none singled out; "student-t": between the last and the next; "horseshoe": most weights
+        almost exactly zero, the others hardly shrunk; "regularized-horseshoe": the same, none of them huge;
+        "spike-and-slab": each weight in or out, with probabilities; "mixture": two widths.
     groups : None, {"common", "input", "unit"} or array
         Which weights share a scale, instead of what ``prior`` says: d labels (blocks of inputs, say the
         columns of a one-hot code) or an array of K × d labels.
+    parents : None, "common" or array
+        Groups of groups: coarser labels of the inputs (or weights), or one for all. The log prior variances
+        of groups under one parent are correlated (0.5) a priori, so that each learns from the others.
     prior_scale : None, (mean, variance) or float
         Hyperprior of the log prior variance of the weights, for standardised inputs; a number holds the
         prior standard deviation there instead of inferring it.
+    mask : None, "additive", list of sets of inputs, or array
+        Which inputs a unit sees. "additive": one each, so that f is a sum of functions of one input; sets of
+        column numbers or names: units are dealt to the sets in turn, and f is a sum of functions of each
+        set; an array of K × d booleans. Weights outside are zero. Such models start from the paper's zero
+        start, whatever ``n_starts``.
+    output_prior : None, str or WeightPrior
+        Family of the output weights, for a standardised target: "truncated-t" (None), the paper's; another
+        kept non-negative, as "half-laplace" or "half-spike-and-slab", which switches units off; or any of the
+        families above, under which idle units may keep changing their sign. Their scale is held at 1.
     noise : None, (mean, variance) or float
         Prior of the log noise variance for a standardised target; a number holds the noise standard
         deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
@@ -80,7 +95,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
         predictive density.
     log_evidence_ : float
     relevance_ : Relevance
-        One row per input: prior scale, size of the effect, probability of being relevant.
+        One row per input: prior scale, size of the effect, probability of being relevant, and, with a
+        spike-and-slab prior, of being included.
+    inclusion_ : (K, d) array
+        Probability of each input weight to be in the slab; only with a spike-and-slab prior.
     noise_sd_ : float
         Posterior mean of the noise standard deviation, in the units of y.
     input_weights_, output_weights_ : WeightSummary
@@ -112,7 +130,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
         activation: Any = "erf",
         prior: Any = "laplace",
         groups: Any = None,
+        parents: Any = None,
         prior_scale: Any = None,
+        mask: Any = None,
+        output_prior: Any = None,
         noise: Any = None,
         form: str = "auto",
         n_starts: Any = "auto",
@@ -131,7 +152,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.activation = activation
         self.prior = prior
         self.groups = groups
+        self.parents = parents
         self.prior_scale = prior_scale
+        self.mask = mask
+        self.output_prior = output_prior
         self.noise = noise
         self.form = form
         self.n_starts = n_starts

@@ -41,3 +41,28 @@ def weight_groups(groups: Any, n_hidden: int, n_inputs: int) -> IntArray:
         )
     _, index = np.unique(labels, return_inverse=True)
     return index.reshape(shape).astype(np.int64)
+
+
+def group_parents(parents: Any, group_of: IntArray) -> IntArray:
+    """Parent index of every group, (L,), parents numbered 0 … P-1.
+
+    Parameters
+    ----------
+    parents : None, "common" or array
+        None: each group stands alone (all -1). "common": all groups have one parent. Labels of the d inputs
+        or of the K × d weights: a group's parent is the label of its weights, which must agree.
+    group_of : (K, d) array
+        Group of each weight, as from `weight_groups`.
+    """
+    L = int(group_of.max()) + 1
+    if parents is None:
+        return np.full(L, -1)
+    if isinstance(parents, str) and parents != "common":
+        raise ValueError(f'parents={parents!r} is unknown: use "common" or an array of labels.')
+    labels = weight_groups(parents, *group_of.shape).ravel()
+    first = np.zeros(L, dtype=np.int64)
+    first[group_of.ravel()[::-1]] = labels[::-1]
+    if np.any(labels != first[group_of.ravel()]):
+        wrong = int(group_of.ravel()[np.argmax(labels != first[group_of.ravel()])])
+        raise ValueError(f"parents must be the same for all weights of a group; group {wrong} has several.")
+    return first

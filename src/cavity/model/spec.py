@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cavity.model.activations import ACTIVATIONS, Activation
-from cavity.model.groups import weight_groups
+from cavity.model.groups import group_parents, weight_groups
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
-from cavity.model.priors import PRIORS, GaussianPrior, TruncatedStudentTPrior, WeightPrior
+from cavity.model.masks import weight_mask
+from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
 from cavity.types import FloatArray, Gaussian, IntArray
 
 FORMS = ("auto", "full", "dual", "diagonal")
+# Prior variance of a weight that a mask holds at zero: it ends below 1e-15, the rounding of its neighbours,
+# and its precision, 1e30, is still far from overflow.
+HELD_VAR = 1e-30
 
 
 class WeightBlock(NamedTuple):
@@ -28,10 +33,11 @@ class WeightBlock(NamedTuple):
 class Output:
     """Output weights: p(v_k) = 2 t_ν(v_k | 0, σ_v0²), v_k >= 0, and N(v_0 | 0, σ_v00²) *(paper, eq. prv)*.
 
+    ``prior`` may be any other; log σ_v0² takes the place of φ and is held.
     ``fixed`` holds all K + 1 values instead (a sparse linear model: one linear unit, v = (1, 0)).
     """
 
-    prior: WeightPrior = field(default_factory=TruncatedStudentTPrior)
+    prior: WeightPrior = OUTPUT_PRIORS["truncated-t"]
     scale_var: float = 1.0
     bias_var: float = 1.0
     fixed: FloatArray | None = None
@@ -60,10 +66,12 @@ class ModelSpec:
     Attributes
     ----------
     activations, activation_scale : per unit; the paper's scale is 1/√K of the unpruned network.
-    blocks : prior family of each input weight.
+    blocks : prior family of each input weight; one that is in no block is held at zero (see ``held``).
     group_of : (K, d) index of the scale φ_l of each weight.
     scale_prior : Gaussian of shape (L,), hyperprior of φ_l *(eq. pruw)*; var 0 holds φ_l at its mean.
     form : how q(w_k) is kept: "full" (d × d), "dual" (n × n), "diagonal", or "auto".
+    parents, scale_correlation : (L,) index of each group's parent, -1 for none, and the prior correlation ρ
+        of scales under one parent: φ_l = φ_parent + ε_l with Var φ_parent = ρ Var φ_l.
     """
 
     n_inputs: int
@@ -77,6 +85,8 @@ class ModelSpec:
     likelihood: Likelihood
     form: str = "auto"
     bias: bool = True
+    parents: IntArray | None = None
+    scale_correlation: float = 0.0
 
     @property
     def n_hidden(self) -> int:
@@ -89,6 +99,13 @@ class ModelSpec:
         return len(self.scale_prior.mean)
 
     @property
+    def parent_of(self) -> IntArray:
+        """(L,) parent of each scale, -1 for none; none at all where the groups were replaced since."""
+        if self.parents is None or len(self.parents) != self.n_groups:
+            return np.full(self.n_groups, -1)
+        return self.parents
+
+    @property
     def scale_inferred(self) -> FloatArray:
         """(L,) booleans: which scales are inferred."""
         return np.asarray(self.scale_prior.var) > 0.0
@@ -99,6 +116,14 @@ class ModelSpec:
         return self.likelihood.kernel == "gaussian" and all(
             a.kernel_code is not None for a in self.activations
         )
+
+    @cached_property
+    def held(self) -> FloatArray:
+        """(K, d) booleans: weights that a mask holds at zero."""
+        held = np.ones(self.group_of.size, dtype=bool)
+        for block in self.blocks:
+            held[block.entries] = False
+        return held.reshape(self.group_of.shape)
 
     @property
     def kinds(self) -> IntArray:
@@ -153,18 +178,33 @@ def _activations(activation: Any, n_hidden: int) -> tuple[Activation, ...]:
     return tuple(out)
 
 
+def _output(output: Output | str | WeightPrior | None) -> Output:
+    if isinstance(output, str):
+        if output not in OUTPUT_PRIORS:
+            raise ValueError(
+                f"output prior {output!r} is unknown: use one of {list(OUTPUT_PRIORS)} or a WeightPrior."
+            )
+        return Output(OUTPUT_PRIORS[output])
+    if isinstance(output, WeightPrior):
+        return Output(output)
+    return output if output is not None else Output()
+
+
 def network(
     n_inputs: int,
     n_hidden: int = 10,
     *,
     activation: str | Activation | Sequence[str | Activation] = "erf",
     prior: str | WeightPrior = "laplace",
-    groups: Any = "common",
-    scale_prior: tuple[float, float] = (2.0 * float(np.log(0.01)), 2.5**2),
+    groups: Any = None,
+    scale_prior: tuple[float, float] | None = None,
+    parents: Any = None,
+    scale_correlation: float = 0.5,
+    mask: Any = None,
     prior_var: float | None = None,
     bias: bool = True,
     bias_prior: str | float = 4.0,
-    output: Output | None = None,
+    output: Output | str | WeightPrior | None = None,
     noise: Noise | None = None,
     likelihood: Likelihood | None = None,
     form: str = "auto",
@@ -176,12 +216,17 @@ def network(
     n_inputs, n_hidden : int
         d without the bias, and K.
     activation : name, Activation, or one per unit
-    prior : {"gaussian", "laplace"} or WeightPrior
+    prior : a name in `cavity.model.priors.PRIORS` or WeightPrior
         Family p(w | φ) of the input weights *(eq. prw)*.
-    groups : {"common", "input", "unit"} or array
-        Which weights share a scale; "input" with a Gaussian prior is ARD.
-    scale_prior : (mean, var)
-        Hyperprior of every φ_l = log variance *(eq. pruw)*.
+    groups : None, {"common", "input", "unit"} or array
+        Which weights share a scale: by default "input" for the name "ard", else "common".
+    scale_prior : (mean, var), optional
+        Hyperprior of every φ_l = log variance *(eq. pruw)*; the prior family's own by default.
+    parents : None, "common" or array
+        Groups of groups: labels like those of ``groups``, coarser; scales with the same label have the prior
+        correlation ``scale_correlation``, as if each were its parent's plus something of its own.
+    mask : None, "additive", sets of inputs, or array
+        Which inputs each unit sees; see `cavity.model.masks.weight_mask`.
     prior_var : float, optional
         Hold every scale at this variance instead of inferring it.
     bias : bool
@@ -189,6 +234,8 @@ def network(
     bias_prior : float or {"group", "shared"}
         A fixed Gaussian variance of the bias weights; or their own inferred group of the same
         family; or the common group of the other weights (only with ``groups="common"``).
+    output : Output, a name in `cavity.model.priors.OUTPUT_PRIORS` or WeightPrior, optional
+        Prior of the output weights; the paper's truncated Student-t by default.
     form : {"auto", "full", "dual", "diagonal"}
         How q(w_k) is kept.
     """
@@ -198,15 +245,24 @@ def network(
         raise ValueError(f"form={form!r} is unknown: use one of {FORMS}.")
     if isinstance(prior, str):
         if prior not in PRIORS:
-            raise ValueError(f"prior={prior!r} is unknown: use one of {sorted(PRIORS)} or a WeightPrior.")
-        prior = PRIORS[prior]()
+            raise ValueError(f"prior={prior!r} is unknown: use one of {list(PRIORS)} or a WeightPrior.")
+        groups = "input" if groups is None and prior == "ard" else groups
+        prior = PRIORS[prior].family()
+    groups = "common" if groups is None else groups
+    scale_prior = prior.scale_prior if scale_prior is None else scale_prior
     if prior_var is not None and not prior_var > 0.0:
         raise ValueError(f"prior_var must be positive, got {prior_var}.")
     mean0, var0 = (float(np.log(prior_var)), 0.0) if prior_var is not None else map(float, scale_prior)
     if not (np.isfinite(mean0) and np.isfinite(var0) and var0 >= 0.0):
         raise ValueError(f"scale_prior must be (mean, variance >= 0) and finite, got {scale_prior}.")
     group_of = weight_groups(groups, n_hidden, n_inputs)
+    free = weight_mask(mask, n_hidden, n_inputs)
+    if form == "diagonal" and mask is not None:
+        raise ValueError('form="diagonal" is for units of very many inputs: it takes no mask.')
     n_groups = int(group_of.max()) + 1
+    parent_of = group_parents(parents, group_of)
+    if not 0.0 <= scale_correlation < 1.0:
+        raise ValueError(f"scale_correlation must lie in [0, 1), got {scale_correlation}.")
     means, variances = [mean0] * n_groups, [var0] * n_groups
     index = np.arange(n_hidden * n_inputs)
     blocks = [WeightBlock(prior, index)]
@@ -233,8 +289,10 @@ def network(
             variances.append(0.0)
             blocks.append(WeightBlock(GaussianPrior(), flat[:, -1].copy()))
         group_of = np.hstack([group_of, column])
+        free = np.hstack([free, np.ones_like(column, dtype=bool)])
         n_inputs += 1
-    output = output if output is not None else Output()
+    blocks = [WeightBlock(b.prior, b.entries[free.ravel()[b.entries]]) for b in blocks]
+    output = _output(output)
     if output.fixed is not None:
         fixed = np.asarray(output.fixed, float)
         if fixed.shape != (n_hidden + 1,):
@@ -264,4 +322,6 @@ def network(
         likelihood=likelihood if likelihood is not None else GaussianLikelihood(),
         form=form,
         bias=bias,
+        parents=None if parents is None else np.append(parent_of, np.full(len(means) - n_groups, -1)),
+        scale_correlation=0.0 if parents is None else float(scale_correlation),
     )

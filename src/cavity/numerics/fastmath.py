@@ -1,7 +1,7 @@
-"""exp and erf that LLVM can vectorise, for the compiled kernels only.
+"""exp, log and erf that LLVM can vectorise, for the compiled kernels only.
 
 Numba from the package index links no vector maths library, so a call of ``math.exp`` in a loop
-keeps the loop scalar. These two are plain arithmetic and inline into it. Everything outside the
+keeps the loop scalar. These are plain arithmetic and inline into it. Everything outside the
 kernels uses NumPy and SciPy.
 """
 
@@ -91,6 +91,22 @@ def exp_nonpositive(x):
     p = low + r4 * r2 * high
     scale = _bits_float((_float_bits(t) + np.int64(1023)) << np.int64(52))
     return p * scale
+
+
+@njit(**INLINE)
+def log_positive(x):
+    """log x for normal positive x; absolute error 3e-16 plus half an ulp of the result."""
+    bits = _float_bits(x)
+    # the exponent that leaves a mantissa in (1/√2, √2]: 0x3FE6A09E667F3BCD are the bits of 1/√2
+    n = (bits - np.int64(0x3FE6A09E667F3BCD)) >> np.int64(52)
+    m = _bits_float(bits - (n << np.int64(52)))
+    s = (m - 1.0) / (m + 1.0)
+    s2 = s * s
+    s4 = s2 * s2
+    # 2 atanh(s): |s| <= 0.1716, the first term left out is 2·0.1716^21/21 = 8e-18
+    low = (1.0 + s2 / 3.0) + s4 * ((1.0 / 5.0 + s2 / 7.0) + s4 * (1.0 / 9.0 + s2 / 11.0))
+    high = (1.0 / 13.0 + s2 / 15.0) + s4 * (1.0 / 17.0 + s2 / 19.0)
+    return n * _LN2_HIGH + (n * _LN2_LOW + 2.0 * s * (low + s4 * s4 * s4 * high))
 
 
 @njit(**INLINE)

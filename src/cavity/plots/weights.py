@@ -29,7 +29,7 @@ def input_weights(
     """95 % intervals (the middle 50 % thick) of all input weights w_kj, standardised inputs.
 
     Grey where the 95 % interval holds zero, faint for idle units, whose weights only repeat their prior.
-    Shows one component of a mixture.
+    Weights that a mask holds at zero are left out. Shows one component of a mixture.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def input_weights(
     labels = [labels[j] for j in keep]
     if bias and fitted.spec.bias:
         keep, labels = np.append(keep, reading.n_inputs), [*labels, "bias"]
-    mean, sd = w.mean[:, keep], np.sqrt(w.var[:, keep])
+    mean, sd = np.where(fitted.spec.held, np.nan, w.mean)[:, keep], np.sqrt(w.var[:, keep])
     idle = unit_effects(fitted.spec, fitted.prepared.data, fitted.state) < UNUSED
     colour = np.where(np.abs(mean) > Z95 * sd, MAIN, np.where(idle[:, None], RULE, MUTED))
     if by == "input":

@@ -17,7 +17,7 @@ from cavity.ep.solve import Record, Solution, Status
 from cavity.model import data, spec
 from cavity.model.activations import ACTIVATIONS
 from cavity.model.likelihoods import LIKELIHOODS
-from cavity.model.priors import PRIORS
+from cavity.model.priors import OUTPUT_PRIORS, PRIORS
 from cavity.types import FloatArray
 
 #: Tuples and frozen dataclasses that a file may hold; a new piece joins by being in its registry.
@@ -30,7 +30,8 @@ CLASSES: dict[str, type] = {
         *(state.EPState, state.RowSites, state.PriorSites),
         *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis),
         *(Solution, Record, Step),
-        *(type(spec.Output().prior), *PRIORS.values(), *LIKELIHOODS.values(), *ACTIVATIONS.values()),
+        *(*(named.family for named in PRIORS.values()), *map(type, OUTPUT_PRIORS.values())),
+        *(*LIKELIHOODS.values(), *ACTIVATIONS.values()),
     )
 }
 ENUMS: dict[str, type[Enum]] = {"Status": Status}

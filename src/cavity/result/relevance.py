@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
+from cavity.ep.prune import UNUSED, unit_effects
 from cavity.ep.state import WeightPosterior
 from cavity.result.draws import draw, is_diagonal, unit_outputs
 from cavity.result.mixture import MixturePosterior
@@ -44,13 +46,15 @@ class Relevance:
     name : names of the inputs or blocks.
     scale_mean, scale_sd, scale_lower, scale_upper : E, sd and 95 % interval of the log prior variance φ of
         the weights, for standardised inputs. Inputs that share a scale share these numbers; where the units
-        have scales of their own, all units count alike.
+        have scales of their own, all units count alike; NaN for inputs that no unit sees.
     effect, effect_lower, effect_upper : size of the effect in the units of y: root mean square over the rows
         of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval. An
         effect is never negative, so for an input that does little the interval may lie above ``effect``:
         drawn functions wiggle where their mean is flat.
     probability : posterior probability that the effect exceeds ``threshold`` · sd(y).
     threshold : that threshold; 0.1, or 1 % of the variance of y, unless another was asked for.
+    inclusion : probability that some weight of the input, in a unit that is in use, is not in the spike of
+        its prior; None where the prior has no spike. See `input_inclusion`.
     """
 
     name: tuple[str, ...]
@@ -63,6 +67,7 @@ class Relevance:
     effect_upper: FloatArray
     probability: FloatArray
     threshold: float = THRESHOLD
+    inclusion: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.name)
@@ -74,8 +79,9 @@ class Relevance:
         return Relevance(tuple(self.name[i] for i in order), **columns, threshold=self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "threshold"}
+        """Columns by name; ``inclusion`` only where the prior has a spike."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "threshold"}
+        return {name: column for name, column in columns.items() if column is not None}
 
     def to_pandas(self) -> Any:
         """A data frame, one row per input in the order of the inputs; needs pandas."""
@@ -88,12 +94,14 @@ class Relevance:
     def __repr__(self) -> str:
         width = max([5, *(len(n) for n in self.name)])
         title = f"{'input':>{width}}  {'P(relevant)':>11}  {'effect':>9}  {'95 % interval':>21}"
-        lines = [f"{title}  {'log prior variance':>18}"]
+        spike = f"  {'P(included)':>11}" if self.inclusion is not None else ""
+        lines = [f"{title}  {'log prior variance':>18}{spike}"]
         for i, name in enumerate(self.name):
             interval = f"{self.effect_lower[i]:.4g} … {self.effect_upper[i]:.4g}"
             lines.append(
                 f"{name:>{width}}  {self.probability[i]:11.2f}  {self.effect[i]:9.4g}  {interval:>21}"
                 f"  {f'{self.scale_mean[i]:.2f} ± {self.scale_sd[i]:.2f}':>18}"
+                + (f"  {self.inclusion[i]:11.2f}" if self.inclusion is not None else "")
             )
         lines.append(
             "effect: rms change of f, in units of y, when the input is put at its mean; "
@@ -148,7 +156,28 @@ def relevance(
         y_scale * upper,
         np.clip((drawn > threshold) @ share_of_draws, 0.0, 1.0),
         float(threshold),
+        input_inclusion(posterior, columns),
     )
+
+
+def input_inclusion(posterior: MixturePosterior, columns: Sequence[IntArray]) -> FloatArray | None:
+    r"""P(some weight of a block of inputs is not in the spike), (blocks,); None where there is no spike.
+
+    .. math:: 1 - \prod_{k,\,j\in\text{block}}(1 - p_{kj})
+
+    with the probabilities :math:`p_{kj}` of `inclusion_probabilities`, as if the weights were independent:
+    between units they are under q, within one they are not quite. The product runs over the units in use
+    (effect of at least 1 % of sd(y)): an idle unit's weights go back to the prior, and f does not see them.
+    Stacked fits are averaged.
+    """
+    if not has_inclusion(posterior.main.spec):
+        return None
+    out = np.zeros(len(columns))
+    for share, component in zip(posterior.weights, posterior.components, strict=True):
+        in_use = unit_effects(component.spec, component.prepared.data, component.state) >= UNUSED
+        outside = 1.0 - np.nan_to_num(inclusion_probabilities(component.spec, component.state)[in_use])
+        out += share * np.array([1.0 - np.prod(outside[:, block]) for block in columns])
+    return out
 
 
 def spaced(n: int, most: int) -> IntArray:
@@ -162,10 +191,16 @@ def _scales(posterior: MixturePosterior, columns: list[IntArray]) -> tuple[Float
     for b, block in enumerate(columns):
         shares, means, variances = [], [], []
         for share, component in zip(posterior.weights, posterior.components, strict=True):
-            groups, counts = np.unique(component.spec.group_of[:, block], return_counts=True)
+            spec = component.spec
+            groups, counts = np.unique(spec.group_of[:, block][~spec.held[:, block]], return_counts=True)
+            if not len(groups):
+                continue
             shares.append(share * counts / counts.sum())
             means.append(np.asarray(component.scales.mean)[groups])
             variances.append(np.asarray(component.scales.var)[groups])
+        if not shares:  # no unit sees these inputs
+            out[:, b] = np.nan
+            continue
         p, mean, var = (np.concatenate(a) for a in (shares, means, variances))
         p = p / p.sum()
         centre = p @ mean
