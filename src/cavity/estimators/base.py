@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from cavity.ep.ladder import Ensemble, FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record
-from cavity.estimators.inputs import new_table, row_vector, training_table
+from cavity.estimators.inputs import new_table, row_vector
 from cavity.model.data import Prepared, TrainingData, prepare
-from cavity.model.likelihoods import Likelihood
+from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.memory import check_memory
 from cavity.model.spec import ModelSpec, Noise, network
 from cavity.progress import SweepReporter, both, reporter, task_callback
@@ -75,7 +75,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
     prior_scale: Any
     form: str
     n_starts: int
-    fraction: float
+    fraction: Any
     damping: Any
     block_size: Any
     max_iter: int
@@ -94,11 +94,11 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         """Prior of the noise for standardised data."""
         return Noise()
 
-    def _likelihood(self) -> Likelihood | None:
-        """Likelihood, None for the Gaussian."""
-        return None
+    def _likelihoods(self) -> list[Likelihood]:
+        """The likelihood, or several to choose from by leave-one-out."""
+        return [GaussianLikelihood()]
 
-    def _model(self, prepared: Prepared, n_hidden: int) -> ModelSpec:
+    def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood) -> ModelSpec:
         """The network that the parameters describe."""
         prior, groups = self.prior, self.groups
         if isinstance(prior, str) and prior == "ard":
@@ -121,8 +121,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             prior=prior,
             groups="common" if groups is None else groups,
             prior_var=None if held is None else held**2,
-            noise=self._noise(prepared),
-            likelihood=self._likelihood(),
+            noise=self._noise(prepared) if likelihood.has_scale else None,
+            likelihood=likelihood,
             form=self.form,
             **more,
         )
@@ -146,7 +146,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             value = getattr(self, name)
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value!r}.")
-        step: Step = replace(default_step(data, spec), fraction=float(self.fraction))
+        auto = isinstance(self.fraction, str) and self.fraction == "auto"
+        step: Step = default_step(data, spec, None if auto else float(self.fraction))
         if self.damping != "auto":
             step = replace(step, damping=float(self.damping))
         if self.block_size != "auto":
@@ -165,37 +166,23 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             n_jobs=jobs if self.n_starts > 1 else 1,
         )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, noise_var: Any = None) -> Self:
-        """Check, standardise, fit, and set the fitted attributes."""
-        X, y = training_table(self, X, y)
+    def _fit(
+        self, X: FloatArray, y: FloatArray, sample_weight: Any = None, noise_var: Any = None, level: int = 3
+    ) -> Self:
+        """Standardise, fit, and set the fitted attributes; warnings point ``level`` callers up."""
         weight, variances = (
             row_vector(sample_weight, len(y), "sample_weight"),
             row_vector(noise_var, len(y), "noise_var"),
         )
-        names = getattr(self, "feature_names_in_", None)
-        prepared = prepare(X, y, weight, variances, names=names, canonical=True)
-        going_on = self.warm_start and hasattr(self, "posterior_")
-        keep_units = going_on and self.n_hidden == "auto"
-        units = self._spec.n_hidden if keep_units else self._units(prepared.data)
-        spec = self._model(prepared, units)
-        options = self._options(spec, prepared.data)
-        check_memory(
-            prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
-        )
-        constant = [note for note in prepared.notes if note.startswith("y is constant")]
-        for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=3)
         progress = reporter(self.verbose)
         tasks, end_tasks = task_callback(self)
-        callback = both(progress, tasks)
-        ensemble = None
-        if going_on and same(spec, self._spec):
-            ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
-        if ensemble is None:
-            ensemble = fit_ensemble(spec, prepared.data, options, callback)
-        self._install(prepared, ensemble, spec)
-        loo = self.posterior_.loo_log_density
-        self.loo_i_ = loo[prepared.row_of]
+        fits = [
+            self._fitted_with(likelihood, X, y, weight, variances, both(progress, tasks))
+            for likelihood in self._likelihoods()
+        ]
+        self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
+        prepared = self.posterior_.main.prepared
+        self.loo_i_ = self.posterior_.loo_log_density[prepared.row_of]
         unused = np.flatnonzero(prepared.row_of < 0)
         if len(unused):
             var = None if variances is None else variances[unused]
@@ -203,31 +190,64 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         end_tasks()
         if isinstance(progress, SweepReporter):
             progress.say(self.status_)
-        mismatch = max(s.mismatch for s in ensemble.solutions)
+        constant = [note for note in prepared.notes if note.startswith("y is constant")]
+        for note in constant:
+            warnings.warn(note, UserWarning, stacklevel=level)
+        mismatch = max(c.solution.mismatch for c in self.posterior_.components)
         if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=level,
             )
         return self
 
-    def _install(self, prepared: Prepared, ensemble: Ensemble, spec: ModelSpec) -> None:
-        """Set the fitted attributes that do not depend on rows of weight zero."""
-        self.posterior_ = MixturePosterior(
-            [FittedPosterior(prepared, s) for s in ensemble.solutions], ensemble.weights
+    def _fitted_with(
+        self,
+        likelihood: Likelihood,
+        X: FloatArray,
+        y: FloatArray,
+        weight: FloatArray | None,
+        variances: FloatArray | None,
+        callback: Any,
+    ) -> tuple[MixturePosterior, ModelSpec]:
+        """Posterior and model under one likelihood."""
+        likelihood.check_target(y)
+        if variances is not None and not likelihood.location:
+            raise ValueError(f"{type(likelihood).__name__} has no noise variances: leave noise_var out.")
+        names = getattr(self, "feature_names_in_", None)
+        prepared = prepare(
+            X, y, weight, variances, names=names, canonical=True, standardise_target=likelihood.location
         )
-        self._spec = spec
+        going_on = self.warm_start and hasattr(self, "posterior_")
+        keep_units = going_on and self.n_hidden == "auto"
+        units = self._spec.n_hidden if keep_units else self._units(prepared.data)
+        spec = self._model(prepared, units, likelihood.adapted(prepared.data.y, prepared.data.weight))
+        options = self._options(spec, prepared.data)
+        check_memory(
+            prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
+        )
+        ensemble = None
+        if going_on and same(spec, self._spec):
+            ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
+        if ensemble is None:
+            ensemble = fit_ensemble(spec, prepared.data, options, callback)
+        return _posterior(prepared, ensemble), spec
+
+    def _install(self, posterior: MixturePosterior, spec: ModelSpec) -> None:
+        """Set the fitted attributes that do not depend on rows of weight zero."""
+        self.posterior_, self._spec = posterior, spec
+        self.likelihood_ = spec.likelihood
         self._relevance: Relevance | None = None
-        main = self.posterior_.main.solution
-        unfinished = [s for s in ensemble.solutions if not s.converged]
+        main = posterior.main.solution
+        unfinished = [c for c in posterior.components if not c.solution.converged]
         self.converged_ = not unfinished
         self.status_ = main.status.value
         if main.converged and unfinished:
-            count = len(ensemble.solutions)
+            count = len(posterior.components)
             self.status_ = f"{len(unfinished)} of {count} stacked fits did not converge; the heaviest did."
         self.n_iter_ = max(len(main.history), 1)
-        self.loo_ = float(np.average(self.posterior_.loo_log_density, weights=prepared.data.weight))
+        self.loo_ = posterior.mean_loo
 
     # ── fitted attributes that are worked out when asked for ───────────────────────────────────────
 
@@ -297,18 +317,30 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         if callable(params.get("verbose")):
             params["verbose"] = 0
         names = getattr(self, "feature_names_in_", None)
-        components = self.posterior_.components
         fitted = {
             "n_features": int(self.n_features_in_),
             "feature_names": None if names is None else [str(n) for n in names],
+            **self._fitted_state(),
+        }
+        extra = extra if extra is not None else getattr(self, "extra_", {})
+        write_model(path, StoredModel(type(self).__name__, params, fitted, extra))
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """What a model file keeps of the fit."""
+        components = self.posterior_.components
+        return {
             "model": self._spec,
             "prepared": components[0].prepared,
             "solutions": [c.solution for c in components],
             "weights": self.posterior_.weights,
             "loo_i": self.loo_i_,
         }
-        extra = extra if extra is not None else getattr(self, "extra_", {})
-        write_model(path, StoredModel(type(self).__name__, params, fitted, extra))
+
+    def _restore_state(self, fitted: dict[str, Any]) -> None:
+        """Take up what `_fitted_state` kept."""
+        ensemble = Ensemble(tuple(fitted["solutions"]), fitted["weights"])
+        self._install(_posterior(fitted["prepared"], ensemble), fitted["model"])
+        self.loo_i_ = fitted["loo_i"]
 
     @classmethod
     def _restored(cls, stored: StoredModel, shown: str) -> Self:
@@ -319,9 +351,7 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             model.n_features_in_ = fitted["n_features"]
             if fitted["feature_names"] is not None:
                 model.feature_names_in_ = np.asarray(fitted["feature_names"], dtype=object)
-            ensemble = Ensemble(tuple(fitted["solutions"]), fitted["weights"])
-            model._install(fitted["prepared"], ensemble, fitted["model"])
-            model.loo_i_ = fitted["loo_i"]
+            model._restore_state(fitted)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"{shown} does not describe a {cls.__name__} of this version ({type(error).__name__}: "
@@ -348,6 +378,10 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return arviz.elpd_loo(self.posterior_)
+
+
+def _posterior(prepared: Prepared, ensemble: Ensemble) -> MixturePosterior:
+    return MixturePosterior([FittedPosterior(prepared, s) for s in ensemble.solutions], ensemble.weights)
 
 
 def _pair(value: Any, name: str) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Likelihoods: one file each; `LIKELIHOODS` lists them by name."""
 
-from cavity.model.likelihoods.base import Bounds, KernelForm, Likelihood, LogZ, Peak
+from cavity.model.likelihoods.base import Bounds, KernelForm, Likelihood, LogZ, Peak, Predicted
 from cavity.model.likelihoods.gaussian import GaussianLikelihood
 from cavity.model.likelihoods.outliers import OutlierLikelihood
 from cavity.model.likelihoods.poisson import PoissonLikelihood
@@ -16,6 +16,17 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     "probit": ProbitLikelihood,
 }
 
+
+def likelihood_of(value: str | Likelihood, leave_out: tuple[str, ...] = ()) -> Likelihood:
+    """A likelihood by its name, or as it was given; ``leave_out`` are names that make no sense here."""
+    if isinstance(value, Likelihood):
+        return value
+    names = [name for name in LIKELIHOODS if name not in leave_out]
+    if value not in names:
+        raise ValueError(f"likelihood={value!r} is unknown: use one of {names} or a Likelihood.")
+    return LIKELIHOODS[value]()
+
+
 __all__ = [
     "LIKELIHOODS",
     "Bounds",
@@ -25,8 +36,10 @@ __all__ = [
     "LogZ",
     "OutlierLikelihood",
     "Peak",
+    "Predicted",
     "PoissonLikelihood",
     "ProbitLikelihood",
     "ScaleMixtureLikelihood",
     "StudentTLikelihood",
+    "likelihood_of",
 ]

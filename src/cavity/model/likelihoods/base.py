@@ -53,6 +53,14 @@ class Bounds(NamedTuple):
     misfit: Floats
 
 
+class Predicted(NamedTuple):
+    """Mean and variance of y when f is uncertain; ``noise_var`` is the part that remains once f is known."""
+
+    mean: Floats
+    var: Floats
+    noise_var: Floats
+
+
 class KernelForm(NamedTuple):
     """The likelihood as the compiled kernels know it: a code and its components, arrays only."""
 
@@ -103,6 +111,10 @@ class Likelihood(ABC):
 
     def check_target(self, y: FloatArray) -> None:  # noqa: B027
         """Raise a `ValueError` that names the first row whose y cannot come from this likelihood."""
+
+    def adapted(self, y: FloatArray, weight: FloatArray) -> Likelihood:
+        """The same likelihood with what it takes from the training target, if anything."""
+        return self
 
     def kernel_form(self, fraction: float) -> KernelForm | None:
         """The compiled form at this fraction; None runs the NumPy path."""
@@ -174,18 +186,25 @@ class Likelihood(ABC):
                     out[2, i] = np.where(wide, (moments.var - var[i]) / var[i] ** 2, second)
         return LogZ(*(row.reshape(shape) for row in out))
 
-    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Gaussian:
-        """E y and Var y for f ~ N."""
+    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Predicted:
+        """E y and Var y for f ~ N; in closed form where y is f plus noise."""
+        if self.location:
+            noise = self.moments(f.mean, log_scale, row_var).var
+            return Predicted(f.mean, f.var + noise, noise + np.zeros_like(f.var))
         x, weights = _nodes(f)
         given = self.moments(x, np.asarray(log_scale)[..., None], np.asarray(row_var)[..., None])
-        mean = given.mean @ weights
-        return Gaussian(mean, (given.var + (given.mean - mean[..., None]) ** 2) @ weights)
+        mean, noise = given.mean @ weights, given.var @ weights
+        return Predicted(mean, noise + (given.mean - mean[..., None]) ** 2 @ weights, noise)
 
     def predictive_cdf(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
         """P(Y <= y) for f ~ N."""
         x, weights = _nodes(f)
         scale, known = np.asarray(log_scale)[..., None], np.asarray(row_var)[..., None]
         return self.cdf(np.asarray(y)[..., None], x, scale, known) @ weights
+
+    def outlier_probability(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
+        """P(y is an outlier | y) for f ~ N; zero where the likelihood knows of none."""
+        return np.zeros(np.broadcast_shapes(*(np.shape(a) for a in (y, *f, log_scale, row_var))))
 
 
 def _nodes(f: Gaussian) -> tuple[FloatArray, FloatArray]:

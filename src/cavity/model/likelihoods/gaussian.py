@@ -78,8 +78,5 @@ class GaussianLikelihood(Likelihood):
         value = self._log_power(sigma2, fraction) - 0.5 * (_LOG_2PI + np.log(total) + resid**2 / total)
         return LogZ(value, resid / total, -1.0 / total * np.ones_like(resid))
 
-    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Gaussian:
-        return Gaussian(f.mean, f.var + np.exp(log_scale) + row_var)
-
     def predictive_cdf(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
         return ndtr((y - f.mean) / np.sqrt(f.var + np.exp(log_scale) + row_var))

@@ -60,9 +60,6 @@ class OutlierLikelihood(ScaleMixtureLikelihood):
         var = np.exp(log_scale) + row_var
         return Gaussian(f, (1.0 + self.share * (self.ratio**2 - 1.0)) * var)
 
-    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Gaussian:
-        return Gaussian(f.mean, f.var + self.moments(f.mean, log_scale, row_var).var)
-
     def cdf(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
         z = (y - f) / np.sqrt(np.exp(log_scale) + row_var)
         return (1.0 - self.share) * ndtr(z) + self.share * ndtr(z / self.ratio)

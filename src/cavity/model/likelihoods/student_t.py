@@ -67,10 +67,6 @@ class StudentTLikelihood(ScaleMixtureLikelihood):
         d2 = (self.df + 1.0) * (r**2 - whole) / (whole + r**2) ** 2
         return LogZ(self.log_density(y, f, log_scale, row_var), d1, d2)
 
-    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Gaussian:
-        noise = self.moments(f.mean, log_scale, row_var)
-        return Gaussian(f.mean, f.var + noise.var)
-
     def components(self, fraction: float) -> Components | None:
         """None where ν' <= 0.2, whose tails are too heavy for a finite mixture."""
         power = fraction * (self.df + 1.0) - 1.0
