@@ -6,17 +6,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: help demo test check format docs bench-sweep clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo         fit two small data sets, show what was found, write demo/report.html"
-	@echo "make test         run the tests; ARGS='-m \"not slow\"' passes options on to pytest"
-	@echo "make check        formatting, lint and types"
-	@echo "make format       rewrite the code in the house format"
-	@echo "make docs         build the documentation into site/"
-	@echo "make bench-sweep  time one EP sweep"
-	@echo "make clean        remove .venv and everything that was built"
+	@echo "make demo            fit two small data sets, show what was found, write demo/report.html"
+	@echo "make test            run the tests; ARGS='-m \"not slow\"' passes options on to pytest"
+	@echo "make check           formatting, lint and types"
+	@echo "make format          rewrite the code in the house format"
+	@echo "make docs            build the documentation into site/"
+	@echo "make bench-sweep     time one EP sweep"
+	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
+	@echo "make clean           remove .venv and everything that was built"
 
 # Installed once; again when the dependencies or the pinned versions change.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -55,6 +56,9 @@ docs: $(VENV)/.docs
 
 bench-sweep: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed/sweep.py
+
+bench-accuracy: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.accuracy $(ARGS)
 
 clean:
 	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,67 +1,237 @@
-"""What a fit says while it runs: nothing, a line that moves, or a line per sweep."""
+"""What a long job says while it runs: nothing, a bar or a line that moves, or lines that stay."""
 
 from __future__ import annotations
 
+import multiprocessing
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Self
 
 REFRESH = 0.1  # seconds between two updates of the moving line
 LONG = 3.0  # seconds after which a fit on a terminal shows itself unasked
+EXTRA_SWEEPS = 20  # at most so many before the last stage, after a MAP start
 
 SweepCallback = Callable[[Any, Any], Any]
 
 
-class SweepReporter:
-    """Called after each sweep with its record; writes to standard error.
+class Progress:
+    """How far something has come; this kind says nothing, the others write to standard error.
 
-    ``detail`` 1: one line that moves on a terminal, one line per stage elsewhere; 2: a line per sweep.
-    A fit shorter than ``after`` seconds says nothing at all.
+    Leaving its ``with`` block, however that happens, leaves the terminal as it was.
     """
 
-    def __init__(self, detail: int = 1, stream: TextIO | None = None, after: float = 0.0) -> None:
-        self.detail, self.stream = detail, stream if stream is not None else sys.stderr
-        self.quiet_until = time.monotonic() + after
-        self.moving = detail < 2 and self.stream.isatty()
-        self.stage, self.written, self.open = "", 0.0, False
+    each_sweep = True  # of a fit; else only the first of each stage is worth telling
+
+    def at(self, share: float, detail: str) -> None:
+        """So much of the whole is done, and a few words on it."""
+
+    def finish(self, sentence: str) -> None:
+        """All is done; a sentence that stays."""
+
+    def close(self) -> None:
+        """Stop whatever moves."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class LineProgress(Progress):
+    """A line every so many seconds."""
+
+    def __init__(self, what: str, every: float = 0.0, each_sweep: bool = True) -> None:
+        self.what, self.every, self.each_sweep = what, every, each_sweep
+        self.began = self.written = time.monotonic()
+
+    def at(self, share: float, detail: str) -> None:
+        if time.monotonic() - self.written >= self.every:
+            self.written = time.monotonic()
+            self.write(f"{self.what}: {detail}, {self.elapsed()}")
+
+    def finish(self, sentence: str) -> None:
+        self.close()
+        print(f"{self.what} took {self.elapsed()}. {sentence}", file=sys.stderr, flush=True)
+
+    def write(self, line: str) -> None:
+        """Put a line on standard error."""
+        print(line, file=sys.stderr, flush=True)
+
+    def elapsed(self) -> str:
+        """Time since the job began."""
+        return f"{time.monotonic() - self.began:.1f} s"
+
+
+class MovingLine(LineProgress):
+    """One line on a terminal that is written over."""
+
+    def __init__(self, what: str, began: float) -> None:
+        super().__init__(what, REFRESH)
+        self.began, self.written = began, -REFRESH
+
+    def write(self, line: str) -> None:
+        # a line that wraps could not be written over
+        print(
+            f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True
+        )
+
+    def close(self) -> None:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+class Bar(LineProgress):
+    """A bar on a terminal, drawn by rich; what is printed meanwhile appears above it."""
+
+    def __init__(self, what: str, began: float) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        super().__init__(what)
+        self.began = began
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24 if console.width >= 100 else 8),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}", markup=False),
+            console=console,
+            transient=True,
+            get_time=time.monotonic,
+            # standard output that goes elsewhere must go on going there
+            redirect_stdout=_on_terminal(sys.stdout),
+        )
+        self.task = self.bar.add_task(what, total=1.0, detail="")
+        self.bar.tasks[0].start_time = began
+        self.bar.start()
+
+    def at(self, share: float, detail: str) -> None:
+        self.bar.update(self.task, completed=share, detail=detail)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+class Late(Progress):
+    """Silence for so many seconds, then another kind; a job that ends before says nothing at all.
+
+    A timer opens it, so that it appears even while the job has nothing to tell.
+    """
+
+    def __init__(self, after: float, kind: Callable[[], Progress]) -> None:
+        self.kind, self.over = kind, False
+        self.shown: Progress | None = None
+        self.last: tuple[float, str] | None = None
+        self.lock = threading.Lock()
+        self.timer = threading.Timer(after, self._open)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _open(self) -> None:
+        with self.lock:
+            if not self.over:
+                self.shown = self.kind()
+                if self.last is not None:
+                    self.shown.at(*self.last)
+
+    def at(self, share: float, detail: str) -> None:
+        with self.lock:
+            self.last = share, detail
+            if self.shown is not None:
+                self.shown.at(share, detail)
+
+    def finish(self, sentence: str) -> None:
+        with self.lock:
+            self.over = True
+            if self.shown is not None:
+                self.shown.finish(sentence)
+
+    def close(self) -> None:
+        self.timer.cancel()
+        with self.lock:
+            self.over = True
+            if self.shown is not None:
+                self.shown.close()
+
+
+def moving(what: str, began: float | None = None) -> Progress:
+    """Progress for a terminal: a bar where rich is installed, else a line."""
+    began = time.monotonic() if began is None else began
+    try:
+        return Bar(what, began)
+    except ImportError:
+        return MovingLine(what, began)
+
+
+def on_terminal() -> bool:
+    """Whether standard error is a terminal."""
+    return _on_terminal(sys.stderr)
+
+
+def _on_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; programs without a console have none, a closed or a makeshift one."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def _undisturbed() -> bool:
+    """Whether nobody else is likely to move things on the terminal: other workers, or rich already."""
+    return (
+        multiprocessing.parent_process() is None
+        and threading.current_thread() is threading.main_thread()
+        and not hasattr(sys.stderr, "rich_proxied_file")
+    )
+
+
+class Sweeps:
+    """Progress of a fit, start by start; called after each sweep with its record."""
+
+    def __init__(self, progress: Progress, n_starts: int, max_iter: int) -> None:
+        self.progress, self.n_starts, self.sweeps = progress, n_starts, EXTRA_SWEEPS + max_iter
+        self.start, self.done = 0, 0
+        self.seen: list[str] = []
 
     def __call__(self, record: Any, state: Any = None) -> None:
-        """Report one sweep."""
-        line = (
-            f"{record.stage}, sweep {record.sweep}: LOO {record.loo:.3f}, "
-            f"mismatch {record.mismatch:.1e}, {record.seconds:.1f} s"
-        )
-        now = time.monotonic()
-        if now < self.quiet_until:
+        """Move on by one sweep."""
+        if record.sweep == 1:
+            if record.stage in self.seen:
+                self.start, self.done, self.seen = self.start + 1, 0, []
+            self.seen.append(record.stage)
+        self.done += 1
+        if record.sweep > 1 and not self.progress.each_sweep:
             return
-        if self.moving:
-            if now - self.written >= REFRESH or record.stage != self.stage:
-                self.stream.write(f"\r\x1b[K{line}")
-                self.stream.flush()
-                self.written, self.open = now, True
-        elif self.detail > 1 or record.stage != self.stage:
-            self.stream.write(line + "\n")
-        self.stage = record.stage
-
-    def say(self, line: str) -> None:
-        """End the moving line and write one that stays."""
-        if time.monotonic() < self.quiet_until:
-            return
-        self.stream.write(("\r\x1b[K" if self.open else "") + line + "\n")
-        self.open = False
+        which = f"start {self.start + 1}/{self.n_starts}, " if self.n_starts > 1 else ""
+        detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.1e}"
+        share = (self.start + min(self.done / self.sweeps, 1.0)) / self.n_starts
+        self.progress.at(min(share, 1.0), detail)
 
 
-def reporter(verbose: Any) -> SweepCallback | None:
-    """The callback that a ``verbose`` setting asks for: a function is taken as it is, 0 is silence.
+def progress_of(verbose: Any, callbacks: bool = False) -> Progress:
+    """The progress of a fit that a ``verbose`` setting asks for.
 
-    "auto" is silence too, except for long fits on a terminal.
+    0 is silence, and so is a function, which is called instead. 1 moves on a terminal that nothing else
+    writes to; elsewhere, and for 2, there are lines. "auto" is silence too, except for long fits on such a
+    terminal; ``callbacks`` says that scikit-learn's write to it.
     """
     if callable(verbose):
-        return verbose
+        return Progress()
+    alone = on_terminal() and _undisturbed() and not callbacks
     if verbose == "auto":
-        return SweepReporter(1, after=LONG) if sys.stderr.isatty() else None
-    return SweepReporter(int(verbose)) if verbose and int(verbose) > 0 else None
+        if not alone:
+            return Progress()
+        began = time.monotonic()
+        return Late(LONG, lambda: moving("Fitting", began))
+    detail = int(verbose or 0)
+    if detail <= 0:
+        return Progress()
+    if detail == 1 and alone:
+        return moving("Fitting")
+    return LineProgress("Fitting", each_sweep=detail > 1)
 
 
 def both(*callbacks: SweepCallback | None) -> SweepCallback | None:

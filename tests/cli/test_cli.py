@@ -66,7 +66,7 @@ def test_fit_says_what_it_found_and_saves_it(tmp_path, capsys):
     code, text, err = run(capsys, "fit", data, "--target", "y", "--out", out, *QUICK)
     assert code == 0
     assert "5 inputs (2 numbers, 1 true/false, 2 categories with 2 to 3 levels)" in err
-    assert "Fitting: " in err
+    assert "Fitting took" in err
     assert "What matters" in text
     # one row per column of the table, not per level
     assert "colour  " in text
@@ -292,6 +292,28 @@ def test_report(folder, capsys):
     assert message == "b.csv has no target column 'y' to score the model on."
 
 
+@pytest.mark.usefixtures("settled")
+def test_rows_are_those_of_the_table_although_some_were_left_out(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    data = frame(60)
+    data.loc[[2, 9], "size"] = np.nan
+    data.loc[5, "y"] = np.nan
+    data.loc[20, "y"] += 5.0
+    path, out = write(tmp_path / "data.csv", data), tmp_path / "m.cavity"
+    named = r"too far from the leave-one-out prediction.*: 21 \(counted from 1\)"
+    arguments = ["fit", path, "--target", "y", "--drop-missing", "--out", out, "--json", *QUICK]
+    code, text, _ = run(capsys, *arguments)
+    assert code == 0
+    assert any(re.search(named, worry["text"]) for worry in json.loads(text)["worries"])
+    _, text, _ = run(capsys, "info", out)
+    assert re.search(named, " ".join(text.split()))
+    assert run(capsys, "report", out, "-o", tmp_path / "r.html")[0] == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert re.search(named, page)
+    assert "row 21<" in page, "the figure of observed rows names it too"
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -351,6 +373,8 @@ def test_a_model_whose_columns_were_tampered_with(folder, capsys):
     stored = model.extra_["table"]
     model.save(folder / "less.cavity", extra={"table": {**stored, "columns": stored["columns"][1:]}})
     assert "do not fit its network" in complaint(capsys, "info", folder / "less.cavity")
+    model.save(folder / "rows.cavity", extra={"table": stored, "rows_left_out": [1000]})
+    assert "not those of its fit" in complaint(capsys, "info", folder / "rows.cavity")
     model.save(folder / "odd.cavity", extra={"table": {**stored, "columns": "none"}})
     assert "damaged" in complaint(capsys, "info", folder / "odd.cavity")
 
@@ -415,32 +439,20 @@ def test_a_closed_pipe_is_no_error(folder):
     assert process.returncode == 0
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_lines_and_bars(capsys, monkeypatch):
+def test_progress_where_there_is_no_terminal(capsys, monkeypatch):
     monkeypatch.setattr(console_module, "LINE_SECONDS", 0.0)
     for quiet in (False, True):
-        with console_module.Console(quiet).progress("Work", 3) as progress:
-            progress.at(1, "step one")
-            progress.finish()
+        with console_module.Console(quiet).progress("Work") as progress:
+            progress.at(0.3, "step one")
+            progress.finish("All done.")
         err = capsys.readouterr().err
-        assert ("Work: step one, 0 s" in err) is not quiet
-        assert ("Work: done in" in err) is not quiet
-    pytest.importorskip("rich")
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with console_module.Console().progress("Work", 3) as progress:
-        assert isinstance(progress, console_module.BarProgress)
-        progress.at(1, "step one")
-        progress.finish("all done")
-    assert "all done" in sys.stderr.getvalue()
+        assert ("Work: step one, 0.0 s" in err) is not quiet
+        assert ("Work took 0.0 s. All done." in err) is not quiet
 
 
 def test_numbers_for_people():
     shown = [console_module.number(v) for v in (1234.567, 0.5, 0.012345, 123456.7, -2.0, 1e-9, 0.0, np.nan)]
-    assert shown == ["1235", "0.5000", "0.01235", "123457", "-2.000", "1e-09", "0", "–"]
+    assert shown == ["1235", "0.5000", "0.01235", "123500", "-2.000", "1e-09", "0", "–"]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from tests.plots.models import fit, fitted, mixture, reading, table
 
 from cavity import EPRegressor, plots
+from cavity.plots.reading import read
 from cavity.plots.style import Z95, plain
 from cavity.plots.weights import group_names
 
@@ -217,6 +218,25 @@ def test_observed_draws_some_of_many_rows_and_the_worst_always(monkeypatch):
     assert np.isclose(drawn, r.observed[worst]).any()
     labels = [text.get_text() for text in ax.texts]
     assert labels in ([], [f"row {worst + 1}"])
+
+
+def test_a_zero_is_a_zero_again():
+    X, y = table(40, 2, seed=4)
+    X[:, 1] = np.arange(40) < 35
+    model = fit(2, X, y, max_iter=5)
+    assert read(model).inputs[:, 1].min() != 0.0, "undoing the standardisation is not exact"
+    ax = plots.effect(model, 1)
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "1"]
+
+
+def test_labels_of_neighbouring_rows_keep_apart():
+    X, y = table(40, 2, seed=4)
+    X[[6, 7]], y[[6, 7]] = [[10.0, 10.0], [10.05, 10.0]], [120.0, 121.0]
+    ax = plots.observed(fit(2, X, y, max_iter=10), label=2)
+    ax.figure.canvas.draw()
+    first, second = (text.get_window_extent() for text in ax.texts)
+    assert {text.get_text() for text in ax.texts} == {"row 6", "row 7"}
+    assert not first.overlaps(second)
 
 
 def test_predictions_in_two_dimensions_show_the_mean():

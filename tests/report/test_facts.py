@@ -194,6 +194,8 @@ def test_wrong_intervals_are_called_narrow_or_wide():
         else:
             assert not bad.calibrated
             assert any("differ by more than chance" in w.text for w in worries(None, reading, bad, None))
+            (given,) = [w.text for w in worries(None, reading, judged, bad) if "on the given rows" in w.text]
+            assert "figure" not in given, "the figure shows the rows of the fit"
 
 
 def test_idle_and_pruned_units_are_noted():
@@ -213,7 +215,7 @@ def test_numbers_read_well():
         "1.00",
         "\N{MINUS SIGN}5.44",
         "0.000123",
-        "1.23e+05",
+        "123000",
     ]
     assert figure(0.0) == "0"
     assert figure(float("nan")) == "unknown"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cavity.cli.parser import parser
 
-OK, BAD_INPUT, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, BAD_INPUT, USAGE, FAR_FROM_CONVERGED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,10 +6,11 @@ import json
 import math
 import sys
 import textwrap
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from cavity.progress import LineProgress, Progress, moving, on_terminal
+from cavity.report.words import figure
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 
@@ -49,82 +50,11 @@ class Console:
         if self.json:
             sys.stdout.write(as_json(result))
 
-    @contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Progress]:
-        """A bar on a terminal (with rich), a line now and then elsewhere, nothing when quiet."""
+    def progress(self, what: str) -> Progress:
+        """A bar or moving line on a terminal, a line now and then elsewhere, nothing when quiet."""
         if self.quiet:
-            yield Progress()
-        elif sys.stderr.isatty() and _has_rich():
-            with _bar() as bar:
-                yield BarProgress(bar, bar.add_task(what, total=total, detail=""))
-        else:
-            yield LineProgress(what, total)
-
-
-class Progress:
-    """How far something has come, in sweeps or folds; the quiet kind."""
-
-    def at(self, done: int, detail: str = "") -> None:
-        """So much is done."""
-
-    def finish(self, detail: str = "") -> None:
-        """All is done."""
-
-
-class LineProgress(Progress):
-    """A line every few seconds."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self.what, self.total = what, total
-        self.started = self.printed = time.monotonic()
-
-    def at(self, done: int, detail: str = "") -> None:
-        now = time.monotonic()
-        if now - self.printed >= LINE_SECONDS:
-            self.printed = now
-            self._line(f"{detail}, {now - self.started:.0f} s" if detail else f"{done}/{self.total}")
-
-    def finish(self, detail: str = "") -> None:
-        elapsed = f"{time.monotonic() - self.started:.1f} s"
-        self._line(f"{detail}, {elapsed}" if detail else f"done in {elapsed}")
-
-    def _line(self, text: str) -> None:
-        print(f"{self.what}: {text}", file=sys.stderr, flush=True)
-
-
-class BarProgress(Progress):
-    """A bar on the terminal."""
-
-    def __init__(self, bar: Any, task: Any) -> None:
-        self.bar, self.task = bar, task
-
-    def at(self, done: int, detail: str = "") -> None:
-        self.bar.update(self.task, completed=done, detail=detail)
-
-    def finish(self, detail: str = "") -> None:
-        total = self.bar.tasks[self.task].total
-        self.bar.update(self.task, completed=total, detail=detail, refresh=True)
-
-
-def _has_rich() -> bool:
-    try:
-        import rich.progress  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def _bar() -> Any:
-    from rich.console import Console as RichConsole
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}"),
-        console=RichConsole(stderr=True),
-    )
+            return Progress()
+        return moving(what) if on_terminal() else LineProgress(what, LINE_SECONDS)
 
 
 def table(
@@ -144,15 +74,8 @@ def table(
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number for people: so many significant digits, no exponent where it can be helped, a dash for NaN."""
-    value = float(value)
-    if math.isnan(value):
-        return "–"
-    size = abs(value)
-    if size == 0.0 or not 1e-4 <= size < 1e9:
-        return f"{value:.{digits}g}"
-    decimals = max(digits - 1 - math.floor(math.log10(size)), 0)
-    return f"{value:.{decimals}f}"
+    """A number for people, in characters that every terminal has; a dash for NaN."""
+    return "–" if math.isnan(value) else figure(value, digits).replace("\N{MINUS SIGN}", "-")
 
 
 def as_json(value: Any) -> str:

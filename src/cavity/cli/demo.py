@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity import datasets, plots
 from cavity.cli.console import Console, number
-from cavity.cli.models import described_fit, fit, scores
+from cavity.cli.models import described_fit, fit, judge
 from cavity.estimators import EPRegressor
 from cavity.report import write_report
 from cavity.tables import TableEncoder
@@ -57,12 +57,10 @@ def _case2(console: Console) -> tuple[Any, datasets.Simulated]:
     model = _fitted(console, problem.X, problem.y, names, "Case 2")
     fresh = datasets.case2(1000, random_state=1)
     X = pandas().DataFrame(fresh.X, columns=names)
-    mean = model.predict(X)
-    lower, upper = np.transpose(model.predict_interval(X, 0.95))
-    found = scores(fresh.y, mean, model.log_density(X, fresh.y), (fresh.y >= lower) & (fresh.y <= upper))
+    judged = judge(model, X, fresh.y)
     console.show(
-        f"On 1000 new rows: R² {number(found['r2'], 3)}, RMSE {number(found['rmse'], 3)}, "
-        f"{100.0 * found['coverage']:.0f} % within their 95 % interval.",
+        f"On 1000 new rows: R² {number(judged.r2, 3)}, RMSE {number(judged.rmse, 3)}, "
+        f"{100.0 * judged.coverage():.0f} % within their 95 % interval.",
         "\n",
     )
     return model, problem

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from cavity.cli.console import Console, number, table
-from cavity.cli.models import Training, build, mismatch, scores
+from cavity.cli.models import Training, build, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
 from cavity.tables import TableError
 from cavity.types import FloatArray, IntArray
@@ -46,21 +46,21 @@ def run(arguments: argparse.Namespace) -> int:
     folds = list(KFold(cv, shuffle=True, random_state=arguments.seed).split(y))
     jobs = Parallel(n_jobs=arguments.jobs or 1, return_as="generator")
     results: list[tuple[Held, Held]] = []
-    with console.progress("Cross-validation", cv) as progress:
+    with console.progress("Cross-validation") as progress:
         for found in jobs(delayed(_fold)(arguments, training, *fold) for fold in folds):
             results.append(found)
-            progress.at(len(results), f"fold {len(results)} of {cv}")
-        progress.finish(f"{cv} folds")
+            progress.at(len(results) / cv, f"fold {len(results)} of {cv}")
+        progress.finish(f"{cv} folds.")
     per_fold = []
     for (_, test), both in zip(folds, results, strict=True):
         w = None if weight is None else weight[test]
-        per_fold.append([scores(y[test], held.mean, held.log_density, held.inside, w) for held in both])
+        per_fold.append([_scores(y[test], held.mean, held.log_density, held.inside, w) for held in both])
     order = np.concatenate([test for _, test in folds])
     w = None if weight is None else weight[order]
     overall = []
     for m in range(2):
         mean, log_density, inside = (np.concatenate([both[m][i] for both in results]) for i in range(3))
-        overall.append(scores(y[order], mean, log_density, inside, w))
+        overall.append(_scores(y[order], mean, log_density, inside, w))
     gain, error = _gain(results, w)
     unsettled = sum(not both[0].settled for both in results)
     console.deliver(
@@ -121,7 +121,7 @@ def _fold(
         raise TableError("The target is constant in the training rows of a fold: use fewer folds.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
-        model = build(arguments, encoder).fit(X.iloc[train], y[train], sample_weight=weight)
+        model = build(arguments, encoder, verbose=0).fit(X.iloc[train], y[train], sample_weight=weight)
     lower, upper = np.transpose(model.predict_interval(X.iloc[test], LEVEL))
     network = Held(
         model.predict(X.iloc[test]),
@@ -135,6 +135,25 @@ def _fold(
     mean, sd = linear.predict(values[test], return_std=True)
     z = (y[test] - mean) / sd
     return network, Held(mean, norm.logpdf(z) - np.log(sd), np.abs(z) <= norm.ppf(0.5 + LEVEL / 2.0))
+
+
+def _scores(
+    y: FloatArray,
+    mean: FloatArray,
+    log_density: FloatArray,
+    inside: FloatArray,
+    weight: FloatArray | None = None,
+) -> dict[str, float]:
+    """MLPD, RMSE, R² and the share of targets within their interval, weighted."""
+    w = np.ones(len(y)) if weight is None else weight
+    spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
+    error = float(np.average((y - mean) ** 2, weights=w))
+    return {
+        "mlpd": float(np.average(log_density, weights=w)),
+        "rmse": error**0.5,
+        "r2": 1.0 - error / spread if spread > 0.0 else float("nan"),
+        "coverage": float(np.average(inside, weights=w)),
+    }
 
 
 def _gain(results: list[tuple[Held, Held]], weight: FloatArray | None) -> tuple[float, float]:

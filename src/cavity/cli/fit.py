@@ -6,11 +6,10 @@ import argparse
 import sys
 import time
 
+from cavity.cli import FAR_FROM_CONVERGED, INTERRUPTED, OK
 from cavity.cli.console import Console
 from cavity.cli.models import Training, build, check_writable, described_fit, fit, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
-
-FAR_FROM_CONVERGED, INTERRUPTED = 3, 130
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,9 +21,9 @@ def run(arguments: argparse.Namespace) -> int:
     model = build(arguments, training.encoder, n_jobs=arguments.jobs)
     undisturbed = fit(model, training.X, training.y, training.weight, console, "Fitting")
     elapsed = time.perf_counter() - started
-    model.save(arguments.out, extra={"table": training.encoder.to_json()})
-    model.target_name_ = arguments.target
-    numbers, lines = described_fit(model, training.encoder, len(training.rows) < len(training.table.frame))
+    model.save(arguments.out, extra=training.extra)
+    model.target_name_, model.table_rows_ = arguments.target, training.rows
+    numbers, lines = described_fit(model, training.encoder)
     console.deliver(
         {
             "model": arguments.out,
@@ -48,4 +47,4 @@ def run(arguments: argparse.Namespace) -> int:
     if mismatch(model) > LARGE_MISMATCH:
         print(f"cavity: far from converged ({mismatch(model):.2g} sds). {model.status_}", file=sys.stderr)
         return FAR_FROM_CONVERGED
-    return 0
+    return OK

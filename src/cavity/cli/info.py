@@ -8,6 +8,7 @@ from typing import Any
 from cavity.cli.console import Console, table
 from cavity.cli.models import described_fit, load
 from cavity.tables import TableEncoder
+from cavity.tables.read import listed
 
 MISSING = {
     "refuse": "refused",
@@ -50,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _columns(encoder: TableEncoder) -> list[list[str]]:
     out = []
     for column in encoder.columns:
-        detail = ", ".join(column.levels[:8]) + (", …" if len(column.levels) > 8 else "")
-        out.append([column.name, column.kind, detail or f"{column.fill:g}"])
+        out.append([column.name, column.kind, listed(column.levels, 8) or f"{column.fill:g}"])
     return out
 
 

@@ -15,30 +15,33 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.console import Console, Progress, number, table, wrapped
+from cavity.cli.console import Console, number, table, wrapped
 from cavity.estimators import EPRegressor, load_model
+from cavity.estimators.inputs import new_table
 from cavity.plots.reading import read
-from cavity.report.facts import judge_left_out
-from cavity.report.words import worries
+from cavity.progress import Sweeps
+from cavity.report.facts import Judgement, judge_given, judge_left_out
+from cavity.report.words import count, worries
 from cavity.result.relevance import Relevance, input_blocks, relevance
-from cavity.tables import TableEncoder, TableError, read_table
+from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import targets, weights
-from cavity.types import FloatArray
+from cavity.types import FloatArray, IntArray
 
 SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
-EXTRA_SWEEPS = 20  # at most so many before the last stage, after a MAP start
+
+
+def table_of(arguments: argparse.Namespace, text_columns: list[str]) -> Table:
+    """The table that a command was given, read the way its options say."""
+    return read_table(
+        arguments.data, text_columns=text_columns, missing=arguments.missing, encoding=arguments.encoding
+    )
 
 
 class Training:
     """A table read for fitting: inputs as a frame of numbers, target, weights, and how they came about."""
 
     def __init__(self, arguments: argparse.Namespace, console: Console) -> None:
-        self.table = read_table(
-            arguments.data,
-            text_columns=arguments.categorical,
-            missing=arguments.missing,
-            encoding=arguments.encoding,
-        )
+        self.table = table_of(arguments, arguments.categorical)
         self.encoder, self.rows, notes = TableEncoder.fit(
             self.table,
             arguments.target,
@@ -56,6 +59,9 @@ class Training:
         self.weight: FloatArray | None = None
         if arguments.weights is not None:
             self.weight = weights(frame, arguments.weights, name)[self.rows]
+        left_out = np.setdiff1d(np.arange(len(frame)), self.rows)
+        #: what a model file keeps, so that later commands take raw tables and name rows of this one
+        self.extra = {"table": self.encoder.to_json(), "rows_left_out": left_out.tolist()}
         console.say(f"{name}: {len(self.y)} rows, {described(self.encoder)}, target {arguments.target!r}.")
         console.note(*self.notes)
 
@@ -65,7 +71,7 @@ def described(encoder: TableEncoder) -> str:
     numbers = sum(c.kind == "number" for c in encoder.columns)
     truths = sum(c.kind == "boolean" for c in encoder.columns)
     categories = [len(c.levels) for c in encoder.columns if c.kind == "category"]
-    parts = [f"{numbers} number{'s' * (numbers != 1)}"] if numbers else []
+    parts = [count(numbers, "number")] if numbers else []
     if truths:
         parts.append(f"{truths} true/false")
     if categories:
@@ -74,8 +80,7 @@ def described(encoder: TableEncoder) -> str:
             if len(categories) == 1
             else f"{len(categories)} categories with {min(categories)} to {max(categories)} levels"
         )
-    n = len(encoder.columns)
-    return f"{n} input{'s' * (n != 1)} ({', '.join(parts)})"
+    return f"{count(len(encoder.columns), 'input')} ({', '.join(parts)})"
 
 
 def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> EPRegressor:
@@ -94,17 +99,28 @@ def load(path: str) -> tuple[Any, TableEncoder]:
     if not Path(path).is_file():
         raise TableError(f"There is no model {path}: `cavity fit` makes one.")
     model = load_model(path)
-    stored = (getattr(model, "extra_", None) or {}).get("table")
+    extra = getattr(model, "extra_", None) or {}
+    stored = extra.get("table")
     if stored is not None:
         encoder = TableEncoder.from_json(stored)
         if len(encoder.features) != model.n_features_in_:
             raise TableError(f"The columns saved in {path} do not fit its network: fit it again.")
         model.target_name_ = encoder.target
+        model.table_rows_ = _table_rows(model, extra.get("rows_left_out", []), path)
         return model, encoder
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{j}" for j in range(model.n_features_in_)]
     return model, TableEncoder.of_numbers(list(names))
+
+
+def _table_rows(model: Any, left_out: list[int], path: str) -> IntArray:
+    """Numbers, counted from 0, of the rows of the raw table that the fit was given."""
+    given = len(model.posterior_.main.prepared.row_of)
+    rows = np.setdiff1d(np.arange(given + len(left_out)), left_out)
+    if len(rows) != given:
+        raise TableError(f"The rows saved in {path} are not those of its fit: fit it again.")
+    return rows
 
 
 def check_writable(path: str) -> None:
@@ -116,26 +132,6 @@ def check_writable(path: str) -> None:
         raise TableError(f"There is no folder {folder} to write {Path(path).name} to.")
     if not os.access(folder, os.W_OK) or (Path(path).exists() and not os.access(path, os.W_OK)):
         raise TableError(f"{path} cannot be written: permission denied.")
-
-
-class Sweeps:
-    """Progress of a fit, start by start; called after each sweep with its record."""
-
-    def __init__(self, progress: Progress, n_starts: int, sweeps: int) -> None:
-        self.progress, self.n_starts, self.sweeps = progress, n_starts, sweeps
-        self.start, self.done, self.seen = 0, 0, [""]
-
-    def __call__(self, record: Any, state: Any = None) -> None:
-        """Move on by one sweep."""
-        if record.stage != self.seen[-1]:
-            if record.stage in self.seen:
-                self.start, self.done, self.seen = self.start + 1, 0, [""]
-            self.seen.append(record.stage)
-        self.done += 1
-        which = f"start {self.start + 1}/{self.n_starts}, " if self.n_starts > 1 else ""
-        detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.0e}"
-        done = self.start * self.sweeps + min(self.done, self.sweeps)
-        self.progress.at(done, detail)
 
 
 @contextmanager
@@ -159,19 +155,14 @@ def interrupts() -> Iterator[list[int]]:
 
 def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> bool:
     """Fit with progress on standard error; False where it was interrupted and what was found is kept."""
-    sweeps = EXTRA_SWEEPS + model.max_iter
-    with (
-        interrupts() as seen,
-        console.progress(what, model.n_starts * sweeps) as progress,
-        warnings.catch_warnings(),
-    ):
+    with interrupts() as seen, console.progress(what) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
-        model.set_params(verbose=Sweeps(progress, model.n_starts, sweeps))
+        model.set_params(verbose=Sweeps(progress, model.n_starts, model.max_iter))
         model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)
-        ended = "converged" if model.converged_ else "stopped before the tolerance was reached"
-        progress.finish("interrupted" if seen else ended)
+        ended = "Converged." if model.converged_ else "It stopped before the tolerance was reached."
+        progress.finish("Interrupted." if seen else ended)
     return not seen
 
 
@@ -180,23 +171,9 @@ def mismatch(model: Any) -> float:
     return max(float(component.solution.mismatch) for component in model.posterior_.components)
 
 
-def scores(
-    y: FloatArray,
-    mean: FloatArray,
-    log_density: FloatArray,
-    inside: FloatArray,
-    weight: FloatArray | None = None,
-) -> dict[str, float]:
-    """MLPD, RMSE, R² and the share of targets within their interval, weighted."""
-    w = np.ones(len(y)) if weight is None else weight
-    spread = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
-    error = float(np.average((y - mean) ** 2, weights=w))
-    return {
-        "mlpd": float(np.average(log_density, weights=w)),
-        "rmse": error**0.5,
-        "r2": 1.0 - error / spread if spread > 0.0 else float("nan"),
-        "coverage": float(np.average(inside, weights=w)),
-    }
+def judge(model: Any, X: Any, y: FloatArray) -> Judgement:
+    """How the model does on rows that it was not fitted on."""
+    return judge_given(read(model), new_table(model, X), y)
 
 
 def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
@@ -205,13 +182,8 @@ def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
     return relevance(model.posterior_, input_blocks(names, encoder.origins)).sorted()
 
 
-def described_fit(
-    model: Any, encoder: TableEncoder, some_left_out: bool = False
-) -> tuple[dict[str, Any], list[str]]:
-    """A fitted model in numbers for programs, and in lines for people.
-
-    Rows are named by their number among those fitted; where some rows were left out that is said.
-    """
+def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], list[str]]:
+    """A fitted model in numbers for programs, and in lines for people."""
     reading = read(model, encoder.features)
     judged = judge_left_out(reading)
     matters = relevance_by_column(model, encoder)
@@ -243,7 +215,6 @@ def described_fit(
         "",
         "Worth knowing",
         *(f"  {line}" for worry in worth for line in wrapped(worry.text)),
-        *(["  - Row numbers count the rows that were fitted, not those left out."] if some_left_out else []),
     ]
     return numbers, lines
 

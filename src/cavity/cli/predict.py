@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.console import Console, as_json, number
-from cavity.cli.models import check_writable, load, scores
-from cavity.tables import Table, TableEncoder, TableError, read_table
+from cavity.cli.models import check_writable, judge, load, table_of
+from cavity.tables import Table, TableEncoder, TableError
 from cavity.tables.columns import targets
 from cavity.tables.read import pandas
-from cavity.types import FloatArray, IntArray
+from cavity.types import IntArray
 
 OWN_COLUMNS = ("row", "prediction", "sd", "lower", "upper")
 
@@ -25,12 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.out)
         _check_ending(arguments.out)
     model, encoder = load(arguments.model)
-    table = read_table(
-        arguments.data,
-        text_columns=encoder.text_columns,
-        missing=arguments.missing,
-        encoding=arguments.encoding,
-    )
+    table = table_of(arguments, encoder.text_columns)
     if not len(table.frame):
         raise TableError(f"{table.name} has no rows to predict.")
     encoded = encoder.encode(table, unseen=arguments.unseen, missing=arguments.missing_inputs)
@@ -46,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = pandas().DataFrame(columns)
     if arguments.keep:
         result = _beside(table, encoded.rows, result)
-    _compare(console, model, encoder, table, encoded.X, encoded.rows, mean)
+    _compare(console, model, encoder, table, encoded.X, encoded.rows)
     head = {
         "model": arguments.model,
         "data": table.name,
@@ -73,13 +68,7 @@ def _beside(table: Table, rows: IntArray, result: Any) -> Any:
 
 
 def _compare(
-    console: Console,
-    model: Any,
-    encoder: TableEncoder,
-    table: Table,
-    X: Any,
-    rows: IntArray,
-    mean: FloatArray,
+    console: Console, model: Any, encoder: TableEncoder, table: Table, X: Any, rows: IntArray
 ) -> None:
     """Where the table holds the target too, say how the predictions did."""
     if console.quiet or encoder.target is None or encoder.target not in table.frame.columns:
@@ -91,13 +80,11 @@ def _compare(
     known = ~np.isnan(y)
     if known.sum() < 2:
         return
-    X, y = X[known], y[known]
-    lower, upper = np.transpose(model.predict_interval(X, 0.95))
-    found = scores(y, mean[known], model.log_density(X, y), (y >= lower) & (y <= upper))
+    judged = judge(model, X[known], y[known])
     console.note(
-        f"the table holds {encoder.target!r} too; on its {len(y)} rows: RMSE {number(found['rmse'])}, R² "
-        f"{number(found['r2'], 3)}, mean log density {number(found['mlpd'])}, "
-        f"{100.0 * found['coverage']:.0f} % within their 95 % interval."
+        f"the table holds {encoder.target!r} too; on its {known.sum()} rows: RMSE {number(judged.rmse)}, R² "
+        f"{number(judged.r2, 3)}, mean log density {number(judged.log_density.mean())}, "
+        f"{100.0 * judged.coverage():.0f} % within their 95 % interval."
     )
 
 

@@ -7,9 +7,9 @@ import argparse
 import numpy as np
 
 from cavity.cli.console import Console
-from cavity.cli.models import check_writable, load, relevance_by_column
+from cavity.cli.models import check_writable, load, relevance_by_column, table_of
 from cavity.report import write_report
-from cavity.tables import TableError, read_table
+from cavity.tables import TableError
 from cavity.tables.columns import targets
 
 
@@ -20,12 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     model, encoder = load(arguments.model)
     X = y = None
     if arguments.data:
-        table = read_table(
-            arguments.data,
-            text_columns=encoder.text_columns,
-            missing=arguments.missing,
-            encoding=arguments.encoding,
-        )
+        table = table_of(arguments, encoder.text_columns)
         if encoder.target is None:
             raise TableError(f"{arguments.model} was fitted from Python and does not know its target column.")
         if encoder.target not in table.frame.columns:

@@ -95,7 +95,9 @@ def solve_unit(
     prior_tau: FloatArray, prior_nu: FloatArray, lik_tau: FloatArray, lik_nu: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Mean, factor and Ψ of one unit in its coordinates; None where its precision is improper."""
-    factor = inverse_factor(lik_tau + np.diag(prior_tau))
+    precision = lik_tau.copy()
+    precision.flat[:: len(prior_tau) + 1] += prior_tau
+    factor = inverse_factor(precision)
     if factor is None:
         return None
     location = lik_nu + prior_nu

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from cavity.ep.ladder import Ensemble, FitOptions, default_step, fit_ensemble
+from cavity.ep.ladder import FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record
 from cavity.estimators.inputs import new_table, row_vector
@@ -23,11 +23,10 @@ from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.memory import check_memory
 from cavity.model.spec import ModelSpec, Noise, network
-from cavity.progress import SweepReporter, both, reporter, task_callback
+from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result import arviz
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
-from cavity.result.posterior import FittedPosterior
 from cavity.result.relevance import THRESHOLD, Relevance, input_blocks, relevance
 from cavity.result.resume import resume
 from cavity.result.store import ModelFileError, StoredModel, write_model
@@ -35,7 +34,10 @@ from cavity.types import FloatArray
 
 try:  # scikit-learn 1.9 and newer, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    CALLER = 4  # frames from a warning in _fit to the line that called fit, past scikit-learn's wrapper
 except ImportError:
+    CALLER = 3
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
@@ -166,39 +168,36 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
             n_jobs=jobs if self.n_starts > 1 else 1,
         )
 
-    def _fit(
-        self, X: FloatArray, y: FloatArray, sample_weight: Any = None, noise_var: Any = None, level: int = 3
-    ) -> Self:
-        """Standardise, fit, and set the fitted attributes; warnings point ``level`` callers up."""
+    def _fit(self, X: FloatArray, y: FloatArray, sample_weight: Any = None, noise_var: Any = None) -> Self:
+        """Standardise, fit, and set the fitted attributes."""
         weight, variances = (
             row_vector(sample_weight, len(y), "sample_weight"),
             row_vector(noise_var, len(y), "noise_var"),
         )
-        progress = reporter(self.verbose)
         tasks, end_tasks = task_callback(self)
-        fits = [
-            self._fitted_with(likelihood, X, y, weight, variances, both(progress, tasks))
-            for likelihood in self._likelihoods()
-        ]
-        self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
-        prepared = self.posterior_.main.prepared
-        self.loo_i_ = self.posterior_.loo_log_density[prepared.row_of]
-        unused = np.flatnonzero(prepared.row_of < 0)
-        if len(unused):
-            var = None if variances is None else variances[unused]
-            self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
-        end_tasks()
-        if isinstance(progress, SweepReporter):
-            progress.say(self.status_)
+        with progress_of(self.verbose, tasks is not None) as progress:
+            fits = [
+                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
+                for likelihood in self._likelihoods()
+            ]
+            self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
+            prepared = self.posterior_.main.prepared
+            self.loo_i_ = self.posterior_.loo_log_density[prepared.row_of]
+            unused = np.flatnonzero(prepared.row_of < 0)
+            if len(unused):
+                var = None if variances is None else variances[unused]
+                self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
+            end_tasks()
+            progress.finish(self.status_)
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=level)
+            warnings.warn(note, UserWarning, stacklevel=CALLER)
         mismatch = max(c.solution.mismatch for c in self.posterior_.components)
         if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
                 ConvergenceWarning,
-                stacklevel=level,
+                stacklevel=CALLER,
             )
         return self
 
@@ -209,7 +208,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         y: FloatArray,
         weight: FloatArray | None,
         variances: FloatArray | None,
-        callback: Any,
+        progress: Any,
+        tasks: Any,
     ) -> tuple[MixturePosterior, ModelSpec]:
         """Posterior and model under one likelihood."""
         likelihood.check_target(y)
@@ -227,12 +227,16 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         check_memory(
             prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
         )
+        own = self.verbose if callable(self.verbose) else Sweeps(progress, options.n_starts, options.max_iter)
+        callback = both(own, tasks)
+        if options.n_jobs > 1:  # starts in other processes do not report their sweeps
+            progress.at(0.0, f"{options.n_starts} starts in {options.n_jobs} processes")
         ensemble = None
         if going_on and same(spec, self._spec):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
             ensemble = fit_ensemble(spec, prepared.data, options, callback)
-        return _posterior(prepared, ensemble), spec
+        return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
 
     def _install(self, posterior: MixturePosterior, spec: ModelSpec) -> None:
         """Set the fitted attributes that do not depend on rows of weight zero."""
@@ -338,8 +342,8 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _restore_state(self, fitted: dict[str, Any]) -> None:
         """Take up what `_fitted_state` kept."""
-        ensemble = Ensemble(tuple(fitted["solutions"]), fitted["weights"])
-        self._install(_posterior(fitted["prepared"], ensemble), fitted["model"])
+        parts = (fitted["prepared"], fitted["solutions"], fitted["weights"])
+        self._install(MixturePosterior.of(*parts), fitted["model"])
         self.loo_i_ = fitted["loo_i"]
 
     @classmethod
@@ -378,10 +382,6 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return arviz.elpd_loo(self.posterior_)
-
-
-def _posterior(prepared: Prepared, ensemble: Ensemble) -> MixturePosterior:
-    return MixturePosterior([FittedPosterior(prepared, s) for s in ensemble.solutions], ensemble.weights)
 
 
 def _pair(value: Any, name: str) -> tuple[float, float]:

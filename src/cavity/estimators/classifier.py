@@ -154,9 +154,8 @@ feature_names_in_
         self.__dict__.pop("posterior_", None)
         self.estimators_: list[EPClassifier] = []
         for c in range(len(classes)):
-            binary = old[c] if old is not None else clone(self)
-            binary.set_params(**self.get_params(deep=False)).set_params(class_weight=None)
-            self._fit_against_rest(binary, X, code == c, weight)
+            binary = self._binary() if old is None else old[c].set_params(**self._binary().get_params())
+            self.estimators_.append(binary._fit(X, np.where(code == c, 1.0, -1.0), weight))
         right = np.stack([e.loo_i_ for e in self.estimators_], axis=1)  # log P(right side | other rows)
         log_p = np.where(code[:, None] == np.arange(len(classes)), right, _log_other(right))
         self._loo_log_proba = log_p - logsumexp(log_p, axis=1, keepdims=True)
@@ -165,14 +164,13 @@ feature_names_in_
         self._summarise()
         return self
 
-    def _fit_against_rest(self, binary: EPClassifier, X: FloatArray, mine: FloatArray, weight: Any) -> None:
-        """Fit the network of one class and keep it."""
-        binary.classes_ = np.array([False, True])
-        binary.n_features_in_ = self.n_features_in_
+    def _binary(self) -> EPClassifier:
+        """A classifier of one class against the others, not yet fitted."""
+        binary: EPClassifier = clone(self).set_params(class_weight=None)
+        binary.classes_, binary.n_features_in_ = np.array([False, True]), self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             binary.feature_names_in_ = self.feature_names_in_
-        binary._fit(X, np.where(mine, 1.0, -1.0), weight, level=4)
-        self.estimators_.append(binary)
+        return binary
 
     def _summarise(self) -> None:
         """Attributes of several networks from those of each."""
@@ -305,10 +303,7 @@ feature_names_in_
             return
         self.estimators_ = []
         for part in fitted["networks"]:
-            binary = clone(self).set_params(class_weight=None)
-            binary.classes_, binary.n_features_in_ = np.array([False, True]), self.n_features_in_
-            if hasattr(self, "feature_names_in_"):
-                binary.feature_names_in_ = self.feature_names_in_
+            binary = self._binary()
             EPEstimator._restore_state(binary, part)
             self.estimators_.append(binary)
         self.loo_i_, self.loo_ = fitted["loo_i"], fitted["loo"]

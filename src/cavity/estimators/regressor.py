@@ -72,9 +72,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
     random_state : int, RandomState or None
         Of the starts. With the default, the same data always give the same fit.
     verbose : "auto", int or callable
-        "auto" shows a moving line for fits of more than three seconds on a terminal and is silent
-        elsewhere; 0 is silent; 1 shows a line that moves; 2 a line per sweep; a function is called as
-        verbose(record, state) after each sweep and stops the fit by returning True.
+        "auto" shows progress for fits of more than three seconds on a terminal and is silent elsewhere;
+        0 is silent; 1 shows progress, a bar with rich and a moving line without, or a line per stage where
+        there is no terminal; 2 a line per sweep; a function is called as verbose(record, state) after
+        each sweep and stops the fit by returning True.
 
     Attributes
     ----------

@@ -13,6 +13,7 @@ from cavity.types import FloatArray
 
 GRID = 80
 LEVELS = 6  # an input of at most so many values is drawn as that many points
+ROUNDING = 1e-12  # undoing the standardisation leaves about 1e-16 of the range where a zero was
 BANDS = ("function", "prediction")
 
 
@@ -52,6 +53,7 @@ def effect(
     j = reading.column(feature)
     column = reading.inputs[:, j]
     values = np.unique(column)
+    values[np.abs(values) < ROUNDING * np.ptp(values)] = 0.0
     few = len(values) <= LEVELS
     x = values if few else np.linspace(values[0], values[-1], grid)
     X = reading.resting(len(x))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtr
 
 from cavity.plots.reading import read
 from cavity.plots.style import ACCENT, INK, MAIN, MUTED, RULE, axis, finish, plain, strokes
+from cavity.result.calibration import pit_difference
+from cavity.result.relevance import spaced
 from cavity.types import FloatArray
 
 TRACES = {
@@ -20,8 +20,6 @@ TRACES = {
 }
 POINTS = 400  # rows drawn one by one; of more, an even choice and the most surprising ones
 WORST = 5  # so few that the share of misses still looks as it is
-PIT_POINTS = 100  # evaluation points of the calibration curve
-BAND_DRAWS = 4000
 
 
 def history(model: Any, what: str = "loo", ax: Any = None) -> Any:
@@ -133,43 +131,16 @@ def observed(model: Any, ax: Any = None, *, label: int = 3, first_row: int = 0) 
     ax.plot(predicted[~missed], y[~missed], "o", ms=3, mew=0, color=MAIN, alpha=0.8)
     ax.plot(predicted[missed], y[missed], "^", ms=4, mew=0, color=ACCENT)
     worst = np.argsort(tail[shown], kind="stable")[:label]
-    for i in worst[missed[worst]]:
-        text = f"row {reading.rows[shown[i]] + first_row}"
-        ax.annotate(text, (predicted[i], y[i]), (4, 2), textcoords="offset points", fontsize="x-small")
+    named = worst[missed[worst]]
+    for over in (True, False):
+        for n, i in enumerate(named[(y > predicted)[named] == over]):
+            text = f"row {reading.rows[shown[i]] + first_row}"
+            side, right = ("left", 4) if n % 2 == 0 else ("right", -4)  # so that neighbours keep apart
+            where = {"xytext": (right, 2 if over else -7), "textcoords": "offset points", "ha": side}
+            ax.annotate(text, (predicted[i], y[i]), **where, fontsize="x-small")
     note = "" if len(shown) == len(tail) else f", {len(shown)} of {len(tail)} rows"
     target = plain(reading.target)
     return finish(ax, f"Observed against predicted{note}", f"{target} predicted", f"{target} observed")
-
-
-def pit_difference(
-    pit: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Points u, the weighted empirical distribution minus u there, and its simultaneous 95 % band."""
-    u = np.arange(1, PIT_POINTS) / PIT_POINTS
-    order = np.argsort(pit, kind="stable")
-    share = np.append(0.0, np.cumsum(weight[order])) / weight.sum()
-    difference = share[np.searchsorted(pit[order], u, side="right")] - u
-    return u, difference, *_simultaneous_band(len(pit))
-
-
-@lru_cache(maxsize=8)
-def _simultaneous_band(n: int) -> tuple[FloatArray, FloatArray]:
-    """Ends of a band that the empirical distribution of n uniforms leaves nowhere, with probability 0.95.
-
-    The band is pointwise at one level γ for all u; γ is the 5 % quantile, over simulated samples, of the
-    smallest two-sided tail probability that a sample shows. Simulation error of the coverage: 0.3 %.
-    """
-    from scipy.stats import binom
-
-    u = np.arange(1, PIT_POINTS) / PIT_POINTS
-    rng = np.random.default_rng(20141101)
-    counts = rng.multinomial(n, np.full(PIT_POINTS, 1.0 / PIT_POINTS), size=BAND_DRAWS)
-    below = np.cumsum(counts[:, :-1], axis=1)
-    at_most, at_least = bdtr(below, n, u), 1.0 - bdtr(below - 1, n, u)
-    at_least[below == 0] = 1.0
-    gamma = float(np.quantile(2.0 * np.minimum(at_most, at_least).min(axis=1), 0.05))
-    low, high = (binom.ppf(level, n, u) for level in (0.5 * gamma, 1.0 - 0.5 * gamma))
-    return low / n - u, high / n - u
 
 
 def _trace(component: Any, what: str) -> FloatArray:
@@ -216,5 +187,5 @@ def _even_choice(surprise: FloatArray, limit: int) -> FloatArray:
         return np.arange(n)
     first = np.argsort(-surprise, kind="stable")[:WORST]
     others = np.setdiff1d(np.arange(n), first)
-    even = others[np.linspace(0, len(others) - 1, limit - len(first)).round().astype(int)]
+    even = others[spaced(len(others), limit - len(first))]
     return np.sort(np.concatenate([first, even]))

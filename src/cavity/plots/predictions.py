@@ -10,7 +10,8 @@ import numpy as np
 from cavity.plots.effects import curve
 from cavity.plots.reading import read
 from cavity.plots.style import INK, MAIN, axis, band, finish, plain
-from cavity.types import FloatArray, IntArray
+from cavity.result.relevance import spaced
+from cavity.types import FloatArray
 
 GRID_1D = 200
 GRID_2D = 50
@@ -50,9 +51,7 @@ def prediction_1d(
     reading = read(model, names)
     j = reading.column(feature)
     inputs = reading.inputs[:, j]
-    low, high = inputs.min(), inputs.max()
-    room = margin * (high - low) if high > low else 1.0
-    x = np.linspace(low - room, high + room, GRID_1D)
+    x = _around(inputs, margin, GRID_1D)
     X = reading.resting(len(x))
     X[:, j] = x
     ax = axis(ax)
@@ -62,7 +61,7 @@ def prediction_1d(
     band(ax, x, lower, upper, 0.35, "95 % of the function")
     ax.plot(x, mean, color=MAIN, lw=1.6, label="predicted mean")
     if data or (data is None and reading.n_inputs == 1):
-        some = _some(len(inputs))
+        some = spaced(len(inputs), POINTS)
         ax.plot(inputs[some], reading.observed[some], "o", ms=2.8, mew=0, color=INK, alpha=0.75, label="data")
     ax.legend(frameon=False, fontsize="small", loc="best", handlelength=1.2)
     rest = "" if reading.n_inputs == 1 else ", other inputs at their mean"
@@ -108,9 +107,7 @@ def prediction_2d(
     if len(set(pair)) != 2:
         raise ValueError(f"features must be two different inputs, got {features!r}.")
     inputs, y = reading.inputs[:, pair], reading.observed
-    low, high = inputs.min(axis=0), inputs.max(axis=0)
-    room = np.where(high > low, margin * (high - low), 1.0)
-    a, b = (np.linspace(low[i] - room[i], high[i] + room[i], GRID_2D) for i in range(2))
+    a, b = (_around(column, margin, GRID_2D) for column in inputs.T)
     X = reading.resting(GRID_2D**2)
     X[:, pair[0]], X[:, pair[1]] = (grid.ravel() for grid in np.meshgrid(a, b))
     mean = reading.posterior.latent(X).mean.reshape(GRID_2D, GRID_2D)
@@ -121,7 +118,7 @@ def prediction_2d(
     filled = ax.contourf(a, b, mean, levels=levels, cmap="cividis")
     ax.contour(a, b, mean, levels=levels[1:-1], colors=INK, linewidths=0.4, alpha=0.6)
     if show:
-        some = _some(len(y))
+        some = spaced(len(y), POINTS)
         ax.scatter(*inputs[some].T, c=y[some], cmap="cividis", norm=filled.norm, s=16, ec="white", lw=0.8)
     if colorbar:
         bar = ax.figure.colorbar(filled, ax=ax, label=plain(reading.target), pad=0.02, drawedges=False)
@@ -141,6 +138,8 @@ def round_levels(low: float, high: float, count: int = 10) -> FloatArray:
     return step * np.arange(np.floor(low / step), np.ceil(high / step) + 0.5)
 
 
-def _some(n: int) -> IntArray:
-    """At most so many rows, evenly chosen."""
-    return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int))
+def _around(column: FloatArray, margin: float, count: int) -> FloatArray:
+    """So many points over the range of a column and a margin on both sides."""
+    low, high = column.min(), column.max()
+    room = margin * (high - low) if high > low else 1.0
+    return np.linspace(low - room, high + room, count)

@@ -15,7 +15,12 @@ from cavity.result.relevance import relevance as table_of
 
 
 def relevance(
-    model: Any, ax: Any = None, *, names: Sequence[str] | None = None, max_rows: int = MAX_ROWS
+    model: Any,
+    ax: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    max_rows: int = MAX_ROWS,
+    table: Relevance | None = None,
 ) -> Any:
     """Inputs (or blocks of inputs) by the size of their effect, with 95 % intervals and P(relevant).
 
@@ -30,6 +35,8 @@ def relevance(
         Names of the inputs.
     max_rows : int
         With more inputs, only those of the largest effects are shown.
+    table : Relevance, optional
+        What to show instead of the model's own ``relevance_``.
 
     Returns
     -------
@@ -40,7 +47,7 @@ def relevance(
     cavity.result.relevance.Relevance : what an effect and its probability of being relevant are.
     """
     reading = read(model, names)
-    table = relevance_table(model, names).sorted()
+    table = (relevance_table(model, names) if table is None else table).sorted()
     count = min(len(table), max_rows)
     place = np.arange(count)
     likely = table.probability[:count] > 0.5
@@ -57,8 +64,7 @@ def relevance(
         ax.text(1.02, i, f"{table.probability[i]:.2f}", transform=side, va="center", fontsize="small")
     ax.text(1.02, -0.8, "P", transform=side, va="center", fontsize="small", fontstyle="italic")
     ax.set_xlim(left=0.0)
-    ax.set_ylim(-0.6, count - 0.4)
-    rows_on_y(ax, [plain(name) for name in table.name[:count]], place)
+    rows_on_y(ax, [plain(name) for name in table.name[:count]])
     note = "" if count == len(table) else f", {count} largest of {len(table)}"
     return finish(ax, f"Sizes of effects{note}", f"rms effect on {plain(reading.target)}")
 

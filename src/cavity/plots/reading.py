@@ -9,18 +9,22 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from cavity.model.data import Prepared
-from cavity.plots.loo_rows import LooRows, loo_rows
+from cavity.result.loo_rows import LooRows, loo_rows
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
 from cavity.types import FloatArray, IntArray
 
 
 class Reading(NamedTuple):
-    """A mixture and the names of its inputs and target."""
+    """A mixture and the names of its inputs and target.
+
+    ``table_rows``: which rows of the user's table, counted from 0, were given to the fit; None for all.
+    """
 
     posterior: MixturePosterior
     names: tuple[str, ...]
     target: str
+    table_rows: IntArray | None = None
 
     @property
     def n_inputs(self) -> int:
@@ -54,13 +58,15 @@ class Reading(NamedTuple):
 
     @property
     def rows(self) -> IntArray:
-        """Numbers, counted from 0, of the user's rows that were fitted (those of positive weight)."""
-        return np.flatnonzero(self.prepared.row_of >= 0)
+        """Numbers, counted from 0, of the rows of the user's table that were fitted, with positive weight."""
+        fitted = np.flatnonzero(self.prepared.row_of >= 0)
+        return fitted if self.table_rows is None else self.table_rows[fitted]
 
     @property
     def engine_rows(self) -> IntArray:
         """The engine's row behind each of ``rows``; copies of a row share one."""
-        return self.prepared.row_of[self.rows]
+        row_of = self.prepared.row_of
+        return row_of[row_of >= 0]
 
     @property
     def weights(self) -> FloatArray:
@@ -90,10 +96,12 @@ class Reading(NamedTuple):
 
 
 def read(model: Any, names: Sequence[str] | None = None) -> Reading:
-    """Read an estimator, a mixture or a single fitted posterior.
+    """Read an estimator, a mixture or a single fitted posterior; a reading is read already.
 
     Names come from the argument, else from ``feature_names_in_``, else they are x0, x1, …
     """
+    if isinstance(model, Reading) and names is None:
+        return model
     posterior = getattr(model, "posterior_", model)
     if isinstance(posterior, FittedPosterior):
         posterior = MixturePosterior([posterior], np.ones(1))
@@ -111,4 +119,9 @@ def read(model: Any, names: Sequence[str] | None = None) -> Reading:
         names = [f"x{j}" for j in range(d)]
     if len(names) != d:
         raise ValueError(f"{len(names)} names for {d} inputs: they must match.")
-    return Reading(posterior, tuple(str(name) for name in names), str(getattr(model, "target_name_", "y")))
+    return Reading(
+        posterior,
+        tuple(str(name) for name in names),
+        str(getattr(model, "target_name_", "y")),
+        getattr(model, "table_rows_", None),
+    )

@@ -97,8 +97,8 @@ def band(ax: Any, x: FloatArray, lower: FloatArray, upper: FloatArray, alpha: fl
     ax.fill_between(x, lower, upper, color=MAIN, alpha=alpha, lw=0, label=label or None)
 
 
-def rows_on_y(ax: Any, labels: Sequence[str], places: Sequence[float] | FloatArray) -> None:
-    """Names of the rows of a figure, the first on top."""
-    ax.set_yticks(list(places), list(labels))
+def rows_on_y(ax: Any, labels: Sequence[str], room: float = 0.6) -> None:
+    """Names of the rows 0, 1, … of a figure, the first on top, with room above and below."""
+    ax.set_yticks(range(len(labels)), list(labels))
     ax.tick_params(axis="y", length=0)
-    ax.invert_yaxis()
+    ax.set_ylim(len(labels) - 1 + room, -room)

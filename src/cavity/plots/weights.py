@@ -77,8 +77,7 @@ def input_weights(
     ax.axvline(0.0, color=MUTED, lw=0.7)
     thick = float(np.clip(40.0 / items, 1.2, 2.6))
     intervals(ax, place.ravel(), mean.ravel(), sd.ravel(), colour.ravel(), thick / 2.6, thick)
-    ax.set_ylim(-0.5, groups - 0.5)
-    rows_on_y(ax, labels, range(groups))
+    rows_on_y(ax, labels, 0.5)
     return finish(ax, f"Input weights by {by}{note}{phrase}", "weight, standardised")
 
 
@@ -129,8 +128,7 @@ def scales(
         ax.legend(frameon=False, fontsize="small", handlelength=1.2, **above)
     if (~free).any():
         ax.plot(mean[keep][~free], place[~free], "o", ms=4, mfc="none", mec=MAIN)
-    ax.set_ylim(-0.6, len(keep) - 0.4)
-    rows_on_y(ax, [labels[g] for g in keep], place)
+    rows_on_y(ax, [labels[g] for g in keep])
     ax.locator_params(axis="x", nbins=6)
     return finish(ax, f"Prior scales{note}{phrase}", "φ, log prior variance")
 
@@ -166,8 +164,7 @@ def output_weights(model: Any, ax: Any = None, *, component: int | None = None, 
     intervals(ax, np.arange(count), mean, sd)
     if not sd.any():
         ax.plot(mean, np.arange(count), "o", ms=4, mfc="none", mec=MAIN)
-    ax.set_ylim(-0.6, count - 0.4)
-    rows_on_y(ax, labels, range(count))
+    rows_on_y(ax, labels)
     return finish(ax, f"Output weights{phrase}", "weight, standardised")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from cavity.plots.reading import read
 from cavity.report.details import details
 from cavity.report.facts import judge_given, judge_left_out
 from cavity.report.figures import figures
-from cavity.report.words import summary
+from cavity.report.words import figure, summary
 from cavity.result.relevance import Relevance
+from cavity.result.store import replacing
 
 __all__ = ["render_report", "write_report"]
 
@@ -66,15 +66,8 @@ def write_report(
     """
     page = render_report(model, X, y, title, relevance=relevance, first_row=first_row)
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(path) as file:
+        file.write(page.encode())
     return path
 
 
@@ -103,7 +96,7 @@ def render_report(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["keep"] = _keep_together
+    environment.filters |= {"keep": _keep_together, "figure": figure}
     source = resources.files("cavity.report").joinpath("page.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         title=title if title is not None else f"What the model makes of {reading.target}",

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.model.data import check_inputs, check_vector
-from cavity.plots.fit import pit_difference
 from cavity.plots.reading import Reading
+from cavity.result.calibration import pit_difference
 from cavity.types import FloatArray, IntArray
 
 SURPRISE = 0.1  # rows are called outliers where calibrated predictions give so many of them per data set

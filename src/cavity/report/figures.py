@@ -13,7 +13,7 @@ from cavity.plots.reading import Reading
 from cavity.plots.style import plain
 from cavity.plots.weights import MAX_ROWS, weights_height
 from cavity.report.svg import Drawing, drawing, drawings
-from cavity.result.relevance import Relevance, mean_changes
+from cavity.result.relevance import Relevance, mean_changes, spaced
 from cavity.types import IntArray
 
 EFFECTS = 12
@@ -39,13 +39,12 @@ def figures(reading: Reading, table: Relevance, first_row: int = 0) -> list[Sect
 
 
 def _predictions(reading: Reading, first_row: int) -> Section:
-    named = _Named(reading.posterior, reading.names, reading.target)
     out = []
     if reading.n_inputs == 1:
         out.append(
             drawing(
                 "prediction-1d",
-                lambda ax: plots.prediction_1d(named, 0, ax),
+                lambda ax: plots.prediction_1d(reading, 0, ax),
                 "The line is the predicted mean; the bands hold the function and new observations with "
                 "probability 95 %.",
             )
@@ -54,7 +53,7 @@ def _predictions(reading: Reading, first_row: int) -> Section:
         out.append(
             drawing(
                 "prediction-2d",
-                lambda ax: plots.prediction_2d(named, (0, 1), ax),
+                lambda ax: plots.prediction_2d(reading, (0, 1), ax),
                 "Colour is the predicted mean; a dot has the colour of its observation: a good fit hides it.",
             )
         )
@@ -64,13 +63,13 @@ def _predictions(reading: Reading, first_row: int) -> Section:
             *out,
             drawing(
                 "observed",
-                lambda ax: plots.observed(named, ax, first_row=first_row),
+                lambda ax: plots.observed(reading, ax, first_row=first_row),
                 "Each row predicted without it, with its 95 % interval. Triangles are misses; one in twenty "
                 "should be.",
             ),
             drawing(
                 "calibration",
-                lambda ax: plots.calibration(named, ax),
+                lambda ax: plots.calibration(reading, ax),
                 "A calibrated model stays in the band. Up on the left and down on the right means too narrow "
                 "predictions, the other way round too wide ones.",
             ),
@@ -79,18 +78,17 @@ def _predictions(reading: Reading, first_row: int) -> Section:
 
 
 def _effects(reading: Reading, table: Relevance) -> Section:
-    named = _Named(reading.posterior, reading.names, reading.target, table)
-    rows = min(len(named.relevance_), MAX_ROWS)
+    rows = min(len(table), MAX_ROWS)
     order = strongest(reading)[:EFFECTS]
     ranking = drawing(
         "relevance",
-        lambda ax: plots.relevance(named, ax),
+        lambda ax: plots.relevance(reading, ax, table=table),
         "Size of each effect with its 95 % interval, and the probability P that it is relevant, which begins "
         "at the dashed line.",
         (WIDTH, max(0.8 + 0.2 * rows, 1.6)),
     )
     plans = [
-        (f"effect-{j}", partial(_effect, named, int(j)), "", f"Effect of {reading.names[j]}") for j in order
+        (f"effect-{j}", partial(_effect, reading, int(j)), "", f"Effect of {reading.names[j]}") for j in order
     ]
     small = drawings(plans, (1.8, 1.45), 8.0, share_height)
     note = (
@@ -102,8 +100,8 @@ def _effects(reading: Reading, table: Relevance) -> Section:
     return Section("What matters", [ranking, *small], True, note)
 
 
-def _effect(model: Any, j: int, ax: Any) -> None:
-    plots.effect(model, j, ax)
+def _effect(reading: Reading, j: int, ax: Any) -> None:
+    plots.effect(reading, j, ax)
     ax.set_ylabel("")
     ax.set_xlabel(plain(ax.get_xlabel().replace(r"\$", "$"), 20))
     ax.locator_params(axis="y", nbins=4)
@@ -112,13 +110,12 @@ def _effect(model: Any, j: int, ax: Any) -> None:
 
 
 def _inside(reading: Reading) -> list[Drawing]:
-    named = _Named(reading.posterior, reading.names, reading.target)
     fitted, _ = reading.component()
     d, K = min(reading.n_inputs, MAX_ROWS), fitted.spec.n_hidden
     out = [
         drawing(
             f"weights-{by}",
-            partial(plots.input_weights, named, by),
+            partial(plots.input_weights, reading, by),
             caption,
             (WIDTH, weights_height(groups, items)),
         )
@@ -137,13 +134,13 @@ def _inside(reading: Reading) -> list[Drawing]:
     out += [
         drawing(
             "scales",
-            lambda ax: plots.scales(named, ax, max_groups=MAX_ROWS),
+            lambda ax: plots.scales(reading, ax, max_groups=MAX_ROWS),
             "Log prior variances of the weights, 95 % intervals. Far left: switched off. Hollow: held.",
             (WIDTH, 0.8 + 0.18 * max(groups, 4)),
         ),
         drawing(
             "output-weights",
-            lambda ax: plots.output_weights(named, ax),
+            lambda ax: plots.output_weights(reading, ax),
             "How much each hidden unit counts in the sum, 95 % intervals, the middle 50 % thick.",
             (WIDTH, 0.8 + 0.18 * max(K, 4)),
         ),
@@ -152,7 +149,6 @@ def _inside(reading: Reading) -> list[Drawing]:
 
 
 def _sweeps(reading: Reading) -> list[Drawing]:
-    named = _Named(reading.posterior, reading.names, reading.target)
     main, _ = reading.component()
     records = main.solution.history
     if not records:
@@ -163,7 +159,7 @@ def _sweeps(reading: Reading) -> list[Drawing]:
         "log_evidence": "Log evidence, computed every ten sweeps.",
     }
     return [
-        drawing(f"history-{what}", partial(plots.history, named, what), text)
+        drawing(f"history-{what}", partial(plots.history, reading, what), text)
         for what, text in captions.items()
     ]
 
@@ -171,17 +167,9 @@ def _sweeps(reading: Reading) -> list[Drawing]:
 def strongest(reading: Reading) -> IntArray:
     """Inputs by the size of their mean effect, the strongest first."""
     X = reading.prepared.data.X
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), 500)).round().astype(int))
+    rows = spaced(len(X), 500)
     columns = [np.array([j]) for j in range(reading.n_inputs)]
     change = np.zeros((reading.n_inputs, len(rows)))
     for share, component in zip(reading.posterior.weights, reading.posterior.components, strict=True):
         change += share * mean_changes(component, X[rows], columns)
     return np.argsort(-np.sum(change**2, axis=1), kind="stable")
-
-
-class _Named:
-    """A posterior with its names, as an estimator carries them."""
-
-    def __init__(self, posterior: Any, names: Any, target: str, relevance: Any = None) -> None:
-        self.posterior_, self.feature_names_in_, self.target_name_ = posterior, names, target
-        self.relevance_ = relevance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,7 +233,9 @@ def _miscalibrated(judged: Judgement, where: str) -> list[Worry]:
     if not judged.calibrated:
         text = (
             f"Predicted and observed distributions differ{where} by more than chance, although the 95 % "
-            "intervals hold about the right share of the rows; see the figure on calibration."
+            "intervals hold about the right share of the rows"
+            # the figure shows the rows of the fit
+            + ("." if where else "; see the figure on calibration.")
         )
         return [Worry(CAUTION, text)]
     return []
@@ -323,10 +326,14 @@ def percent(share: float) -> str:
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits and a true minus sign."""
+    """A number for people: significant digits, no exponent where it can be helped, a true minus sign."""
+    value = float(value)
     if not np.isfinite(value):
         return "unknown"
-    rounded = f"{value:.{digits}g}"
-    if "e" not in rounded and "." not in rounded and len(rounded.lstrip("-0")) < digits and value:
-        rounded = f"{value:.{digits - len(rounded.lstrip('-'))}f}"
+    size = abs(value)
+    if size == 0.0 or not 1e-4 <= size < 1e9:
+        rounded = f"{value:.{digits}g}"
+    else:
+        decimals = digits - 1 - math.floor(math.log10(size))
+        rounded = f"{round(value, decimals):.{max(decimals, 0)}f}"
     return rounded.replace("-", "\N{MINUS SIGN}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cavity.ep.solve import Solution
+from cavity.model.data import Prepared
 from cavity.result.posterior import FittedPosterior, Predictive
 from cavity.result.predict import check_levels, invert
 from cavity.types import FloatArray, Gaussian
@@ -16,6 +19,11 @@ class MixturePosterior:
 
     def __init__(self, components: list[FittedPosterior], weights: FloatArray) -> None:
         self.components, self.weights = components, np.asarray(weights, float)
+
+    @classmethod
+    def of(cls, prepared: Prepared, solutions: Sequence[Solution], weights: FloatArray) -> MixturePosterior:
+        """The mixture of several solutions over the same rows."""
+        return cls([FittedPosterior(prepared, s) for s in solutions], weights)
 
     @property
     def main(self) -> FittedPosterior:

@@ -128,7 +128,7 @@ def relevance(
     y_scale = prepared.scaling.y_scale
     columns = [np.asarray(c, dtype=np.int64) for _, c in blocks]
     scale = _scales(posterior, columns)
-    rows = _spaced(prepared.data.n_rows, EFFECT_ROWS)
+    rows = spaced(prepared.data.n_rows, EFFECT_ROWS)
     X, weight = prepared.data.X[rows], prepared.data.weight[rows]
     change = np.zeros((len(columns), len(rows)))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
@@ -151,7 +151,7 @@ def relevance(
     )
 
 
-def _spaced(n: int, most: int) -> IntArray:
+def spaced(n: int, most: int) -> IntArray:
     """At most so many row numbers, evenly spaced."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.int64)
 
@@ -236,7 +236,7 @@ def _drawn_effects(posterior: MixturePosterior, columns: list[IntArray], seed: i
     out = np.empty((len(columns), len(posterior.components), DRAWS))
     units = sum(c.spec.n_hidden for c in posterior.components)
     most = int(np.clip(DRAW_WORK / (DRAWS * units * max(len(columns), 1)), 20, DRAW_ROWS))
-    rows = _spaced(data.n_rows, most)
+    rows = spaced(data.n_rows, most)
     X, weight = data.X[rows], data.weight[rows]
     for m, component in enumerate(posterior.components):
         draws = draw(component, DRAWS, np.random.default_rng([seed, m]))

@@ -16,8 +16,10 @@ import secrets
 import sys
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -45,7 +47,6 @@ class StoredModel(NamedTuple):
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     """Write a model file under a temporary name beside it, then rename: readers never see half of it."""
-    path = Path(path)
     encoder = Encoder()
     manifest = {
         "format": FORMAT,
@@ -61,12 +62,18 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     text = json.dumps(manifest, allow_nan=False, separators=(",", ":")).encode()
     members = {MANIFEST: text, CHECKSUM: hashlib.sha256(text).hexdigest().encode()}
     members |= {f"{key}.npy": blob for key, blob in blobs.items()}
+    with replacing(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, blob in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _STAMP), blob)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of ``path`` when it is complete, and is gone if it never is."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, blob in members.items():
-                    archive.writestr(zipfile.ZipInfo(name, _STAMP), blob)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.tables import columns as col
-from cavity.tables.read import Table, TableError, pandas
+from cavity.tables.read import Table, TableError, listed, pandas
 from cavity.types import FloatArray, IntArray
 
 VERSION = 1
@@ -337,23 +337,23 @@ def _kept_rows(
     incomplete = outcome.copy()
     for mask in absent.values():
         incomplete |= mask
-    listed = ", ".join(f"{c!r} {k}" for c, k in sorted(counts.items(), key=lambda item: -item[1])[:10])
-    listed += ", …" if len(counts) > 10 else ""
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    where = listed([f"{c!r} {k}" for c, k in ranked], 10)
     if outcome.any():
-        listed = f"{'the target or weight' if counts else repr(target)} {int(outcome.sum())}" + (
-            f", {listed}" if listed else ""
+        where = f"{'the target or weight' if counts else repr(target)} {int(outcome.sum())}" + (
+            f", {where}" if where else ""
         )
     if missing == "refuse":
         choice = "--impute fills them (median, most frequent level), " if counts else ""
         raise TableError(
-            f"{table.name} has missing values ({listed} of {n} rows): choose what to do. {choice}"
+            f"{table.name} has missing values ({where} of {n} rows): choose what to do. {choice}"
             f"--drop-missing keeps the {n - int(incomplete.sum())} complete rows."
         )
     if missing == "drop":
-        notes.append(f"{int(incomplete.sum())} of {n} rows have missing values ({listed}); left out.")
+        notes.append(f"{int(incomplete.sum())} of {n} rows have missing values ({where}); left out.")
         return np.flatnonzero(~incomplete)
     if counts:
-        notes.append(f"missing values filled with the median or most frequent level ({listed} of {n} rows).")
+        notes.append(f"missing values filled with the median or most frequent level ({where} of {n} rows).")
     if outcome.any():
         notes.append(f"{int(outcome.sum())} rows lack the target or weight, which is never filled; left out.")
     return np.flatnonzero(~outcome)
@@ -366,12 +366,12 @@ def _present(wanted: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean {folded[near[0]]!r}?"
-    listed = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
-    return f"its other columns are {listed}." if listed else "it has no other columns."
+    shown = listed([repr(n) for n in names], 8)
+    return f"its other columns are {shown}." if shown else "it has no other columns."
 
 
 def _unseen(column: Column, unknown: Any, table: str) -> TableError:
-    known = ", ".join(map(repr, column.levels[:6])) + (", …" if len(column.levels) > 6 else "")
+    known = listed([repr(level) for level in column.levels], 6)
     more = f" and {len(unknown) - 1} more rows" if len(unknown) > 1 else ""
     return TableError(
         f"Column {column.name!r} of {table} holds {unknown.iloc[0]!r} in data row "

@@ -16,7 +16,7 @@ import sys
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +48,11 @@ class Table(NamedTuple):
     frame: Any
     name: str
     notes: tuple[str, ...]
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first few names, with a sign where there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def pandas() -> Any:
@@ -144,9 +149,8 @@ def _unzipped(raw: bytes, name: str) -> bytes:
         if any(m.startswith(("xl/", "content.xml")) for m in members):
             raise TableError(f"{name} is a spreadsheet, not a CSV or Parquet table: save the sheet as CSV.")
         if len(members) != 1:
-            listed = ", ".join(members[:4]) + (", …" if len(members) > 4 else "")
             raise TableError(
-                f"{name} holds {len(members)} files ({listed}) where one table is expected: "
+                f"{name} holds {len(members)} files ({listed(members, 4)}) where one table is expected: "
                 "unpack it and name one."
             )
         return archive.read(members[0])

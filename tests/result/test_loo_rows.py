@@ -1,13 +1,12 @@
-"""Leave-one-out predictions of the rows, and the band of the calibration figure."""
+"""Leave-one-out predictions of the rows."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 from tests.plots.models import fit, fitted, mixture, table
 
-from cavity.plots.fit import pit_difference
-from cavity.plots.loo_rows import LooRows
 from cavity.plots.reading import read
+from cavity.result.loo_rows import LooRows
 from cavity.types import Gaussian
 
 
@@ -58,23 +57,3 @@ def test_rows_are_the_users_whatever_the_engine_did_with_them():
     np.testing.assert_allclose(reading.inputs, X[reading.rows])
     np.testing.assert_allclose(reading.weights, weight[reading.rows])
     assert np.average(model.loo_i_[reading.rows], weights=reading.weights) == pytest.approx(model.loo_)
-
-
-@pytest.mark.parametrize("n", [30, 400])
-def test_a_calibrated_sample_stays_in_the_band_with_probability_95(n):
-    rng = np.random.default_rng(n)
-    inside = 0
-    for _ in range(2000):
-        _, difference, lower, upper = pit_difference(rng.uniform(size=n), np.ones(n))
-        inside += bool(np.all((difference >= lower) & (difference <= upper)))
-    # 0.95 with the errors of 2000 samples here and 4000 behind the band, three of each
-    assert inside / 2000 == pytest.approx(0.95, abs=3.0 * np.sqrt(0.95 * 0.05 * (1 / 2000 + 1 / 4000)) + 0.01)
-
-
-def test_the_difference_counts_weights_as_copies():
-    pit = np.array([0.1, 0.4, 0.45, 0.9])
-    weight = np.array([1.0, 3.0, 1.0, 2.0])
-    u, once, _, _ = pit_difference(pit, weight)
-    _, copies, _, _ = pit_difference(np.repeat(pit, weight.astype(int)), np.ones(7))
-    np.testing.assert_allclose(once, copies, atol=1e-12)
-    assert once[u.tolist().index(0.5)] == pytest.approx(5 / 7 - 0.5)

@@ -1,0 +1,1 @@
+"""Accuracy of the defaults on real and simulated data: `make bench-accuracy`."""
