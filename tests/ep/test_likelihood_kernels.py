@@ -102,6 +102,17 @@ def test_tilted_activation(likelihood, fraction, kind, level):
         assert var == pytest.approx(true_var, rel=WORST)
 
 
+def test_more_nodes_than_the_workspace_holds():
+    """A likelihood 1e5 times sharper than its wide cavity: nothing is written beyond the workspace."""
+    form = StudentTLikelihood(df=4.0).kernel_form(1.0)
+    row = (0.0, 400.0, ERF, 1.0, 0.0, 1.0, 0.0, 0.0, 1e-9, 0.0, form.code, 0.0, 1e-8, form.mix)
+    memory = np.full((5, MAX_NODES), 7.0)
+    mean, var, _ = h_tilted_by(*row, memory[:3])
+    assert (memory[3:] == 7.0).all()
+    true_mean, true_var = oracle(StudentTLikelihood(df=4.0), 1.0, row)
+    assert abs(mean - true_mean) < WORST * np.sqrt(true_var) and var == pytest.approx(true_var, rel=WORST)
+
+
 @pieces
 @pytest.mark.parametrize("kind", [ERF, LINEAR], ids=["erf", "linear"])
 def test_the_twin_takes_the_same_grid(likelihood, fraction, kind):

@@ -100,7 +100,12 @@ def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: i
     Runs on at most 4000 rows, chosen by seed; the bias always survives.
     """
     K, d = spec.group_of.shape
-    if d <= WARM_UP_INPUTS:
+    # Inputs of one scale cannot be switched off apart from each other: where the likelihood says less than a
+    # Gaussian one, those held at zero would drag the scale of all weights down, and the network with it.
+    alike = not spec.likelihood.location and bool(
+        np.all(spec.group_of[:, : d - spec.bias] == spec.group_of[:, :1])
+    )
+    if d <= WARM_UP_INPUTS or alike:
         return np.ones(d, bool)
     if data.n_rows > WARM_UP_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(data.n_rows, WARM_UP_ROWS, replace=False))

@@ -141,7 +141,8 @@ def tilted_activations(
     mean, var = np.full(n, np.nan), np.full(n, np.nan)
     if activation.limits is not None:
         half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
-        wide = np.flatnonzero((2.0 * half > 3.0 * nodes.SATURATED) & (gain < nodes.MAX_GAIN))
+        fits = 2.0 * nodes.SATURATED / step + 2.0 <= nodes.MAX_NODES
+        wide = np.flatnonzero((2.0 * half > 3.0 * nodes.SATURATED) & (gain < nodes.MAX_GAIN) & fits)
         mean[wide], var[wide] = _wide_activations(cavity, step, log_factor, wide, bounds.upper)
     todo = np.flatnonzero(~(var > 0.0))
     mode = None

@@ -133,10 +133,13 @@ class EPEstimator(CallbackSupportMixin, BaseEstimator):
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
-            return hidden_units(data.n_rows)
+            return self._auto_units(data.n_rows)
         if not isinstance(self.n_hidden, Integral) or self.n_hidden < 1:
             raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
         return int(self.n_hidden)
+
+    def _auto_units(self, n_rows: int) -> int:
+        return hidden_units(n_rows)
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         """How to fit, from the parameters; "auto" follows the size of the data."""

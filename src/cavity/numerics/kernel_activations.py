@@ -129,6 +129,8 @@ def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, 
 def _wide(mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
     """Tilted moments under a cavity wider than the bend of erf; `kernel_tilted._h_wide` tells how."""
     n = int(2.0 * SATURATED / step) + 2
+    if not 2 <= n <= MAX_NODES:  # more than the workspace holds: trim to where the density lives instead
+        return 0.0, -1.0, 0
     step = 2.0 * SATURATED / (n - 1)
     _fill(
         -40.0, 80.0, 2, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
@@ -216,7 +218,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             at_mode = -math.inf
             for q in range(-1, DIRECT):
                 h = lo + coarse * q if q >= 0 else mode
-                if not lo <= h <= hi:
+                if q < 0 and not lo <= h <= hi:
                     continue
                 d = (scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h) - mg
                 v = max(v0 + d * (2.0 * c + d * s), 0.0)
