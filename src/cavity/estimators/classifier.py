@@ -147,9 +147,11 @@ feature_names_in_
             weight = by_class if weight is None else weight * by_class
         classes, code = np.unique(y, return_inverse=True)
         counted = np.unique(code if weight is None else code[weight > 0.0])
+        if not len(counted):
+            raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
         if len(counted) < 2:
             raise ValueError(
-                f"y holds {len(counted)} class in rows of positive weight: a classifier needs two or more."
+                f"y holds one class only, {classes[counted[0]]!r}, in rows of positive weight: two are needed."
             )
         again = self.warm_start and np.array_equal(getattr(self, "classes_", ()), classes)
         self.classes_ = classes
@@ -217,7 +219,8 @@ feature_names_in_
 
     def predict(self, X: Any) -> Any:
         """The most probable class of each row."""
-        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
 
     def decision_function(self, X: Any) -> FloatArray:
         """For two classes Φ⁻¹(P(second class)), (n,); for more the log probabilities, (n, C)."""

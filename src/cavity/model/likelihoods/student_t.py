@@ -32,7 +32,8 @@ class StudentTLikelihood(ScaleMixtureLikelihood):
     and t_ν' is the mixture of N(f, 1/λ) over λ ~ Gamma(ν'/2, ν'/2), here by the trapezoid rule in log λ.
     """
 
-    default_fraction: ClassVar[float] = 0.9
+    # On Housing the moments settle to 0.02 sd at 0.7, to 0.08 at 0.9, and the leave-one-out density is better.
+    default_fraction: ClassVar[float] = 0.7
 
     df: float = 4.0
 
