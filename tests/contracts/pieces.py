@@ -2,6 +2,13 @@
 
 import numpy as np
 
+from cavity.model.likelihoods import (
+    GaussianLikelihood,
+    OutlierLikelihood,
+    PoissonLikelihood,
+    ProbitLikelihood,
+    StudentTLikelihood,
+)
 from cavity.model.priors import (
     GaussianMixturePrior,
     GaussianPrior,
@@ -60,3 +67,25 @@ def extreme_cavities():
 def moderate_cavities():
     """Where finite differences of log_z still have their digits."""
     return cavity_grid([-3.0, -0.7, 0.0, 0.2, 2.0], [1e-2, 1.0, 30.0], [-2.0, 0.5], FRACTIONS)
+
+
+LIKELIHOOD_PIECES = [
+    GaussianLikelihood(),
+    ProbitLikelihood(),
+    StudentTLikelihood(),
+    StudentTLikelihood(df=2.0),
+    StudentTLikelihood(df=20.0),
+    OutlierLikelihood(),
+    OutlierLikelihood(share=0.2, ratio=4.0),
+    PoissonLikelihood(),
+    PoissonLikelihood(offset=1.5),
+]
+
+
+def targets_of(likelihood):
+    """Values that y may take."""
+    if isinstance(likelihood, ProbitLikelihood):
+        return [-1.0, 1.0]
+    if isinstance(likelihood, PoissonLikelihood):
+        return [0.0, 1.0, 7.0, 300.0]
+    return [0.7]

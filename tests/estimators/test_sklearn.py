@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 from tests.estimators.problems import QUICK, fitted, rows
 
-from cavity import EPRegressor
+from cavity import EPClassifier, EPRegressor
 
 # Five sweeps of two units are rarely enough; that they say so is tested elsewhere.
 unconverged = pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
@@ -28,17 +28,23 @@ CHECKS = """
 import json, sys, warnings
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
-from cavity import EPRegressor
+import cavity
 
 warnings.simplefilter("ignore", ConvergenceWarning)
-found = check_estimator(EPRegressor(**json.loads(sys.argv[1])), on_skip=None, on_fail=None)
+estimator = getattr(cavity, sys.argv[1])(**json.loads(sys.argv[2]))
+found = check_estimator(estimator, on_skip=None, on_fail=None)
 json.dump([[c["check_name"], c["status"], str(c["exception"])] for c in found], sys.stdout)
 """
 
 
-def test_scikit_learn_checks_pass_and_none_is_skipped():
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("EPRegressor", {}), ("EPRegressor", {"likelihood": "student-t"}), ("EPClassifier", {})],
+    ids=str,
+)
+def test_scikit_learn_checks_pass_and_none_is_skipped(name, params):
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CHECKS, json.dumps(QUICK)],
+        [sys.executable, "-W", "error", "-c", CHECKS, name, json.dumps({**QUICK, **params})],
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
         capture_output=True,
         text=True,
@@ -62,6 +68,19 @@ def test_scikit_learn_checks_pass_and_none_is_skipped():
 )
 def test_checks_that_depend_on_numbers_with_the_defaults(name):
     getattr(estimator_checks, name)("EPRegressor", EPRegressor())
+
+
+@unconverged
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_classifiers_train",
+        "check_methods_sample_order_invariance",
+    ],
+)
+def test_checks_of_classifiers_with_the_defaults(name):
+    getattr(estimator_checks, name)("EPClassifier", EPClassifier())
 
 
 @unconverged

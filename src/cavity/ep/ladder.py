@@ -92,17 +92,19 @@ class Plan(NamedTuple):
     map_iter: int
 
 
-def default_step(data: TrainingData, spec: ModelSpec) -> Step:
+def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:
     """Sequential for small problems, blocks for larger ones: the cost of refreshing q(w) decides.
 
     The diagonal form refreshes as a whole, so it sweeps in parallel, with the paper's stronger damping.
+    Pieces without a compiled form sweep in blocks. The fraction is the likelihood's own unless given.
     """
+    eta = spec.likelihood.default_fraction if fraction is None else fraction
     if spec.resolved_form(data.n_rows) == "diagonal":
-        return Step(block_size=None, damping=0.3)
+        return Step(fraction=eta, block_size=None, damping=0.3)
     work = spec.n_hidden * spec.n_inputs**2
-    if data.n_rows <= 1500 and work <= 30 * 40**2:
-        return Step(block_size=1, damping=0.7)
-    return Step(block_size=max(data.n_rows // 16, 64), damping=0.5)
+    if data.n_rows <= 1500 and work <= 30 * 40**2 and spec.compiled(eta):
+        return Step(fraction=eta, block_size=1, damping=0.7)
+    return Step(fraction=eta, block_size=max(data.n_rows // 16, 64), damping=0.5)
 
 
 def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: int = 1) -> FloatArray:
@@ -111,7 +113,12 @@ def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: i
     Runs on at most 5000 rows, chosen by seed; the bias always survives.
     """
     K, d = spec.group_of.shape
-    if d <= WARM_UP_INPUTS:
+    # Inputs of one scale cannot be switched off apart from each other: where the likelihood says less than a
+    # Gaussian one, those held at zero would drag the scale of all weights down, and the network with it.
+    alike = not spec.likelihood.location and bool(
+        np.all(spec.group_of[:, : d - spec.bias] == spec.group_of[:, :1])
+    )
+    if d <= WARM_UP_INPUTS or alike:
         return np.ones(d, bool)
     if data.n_rows > WARM_UP_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(data.n_rows, WARM_UP_ROWS, replace=False))

@@ -2,12 +2,14 @@ r"""Start EP at a MAP network: L-BFGS on the same model, then sites of the linea
 
 The objective is the negative log posterior at a held noise variance s² and Gaussian weight priors,
 
-.. math:: \sum_i w_i \frac{(y_i - f_i)^2}{2 (s^2 + s_i^2)} + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
+.. math:: -\sum_i w_i \log p(y_i \mid f_i, \log s^2) + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
           - \sum_k \log p(v_k) + \frac{v_0^2}{2\sigma_{v_0}^2},\qquad v_k \ge 0 .
 
-With b_ik = v_k s_k g'(h_ik) and residual r_i, the sites τ_ik = b_ik²/s², ν_ik = τ_ik h_ik + b_ik r_i/s²
-and (direction [g(h_i); 1], precision 1/s², location y_i/s²) make q(w_k) and q(v) whose means are the MAP
-weights exactly, because the gradient vanishes there, whatever τ.
+With b_ik = v_k s_k g'(h_ik), d_i = ∂ log p/∂f_i and λ_i = -∂² log p/∂f_i² (zero where negative), the
+sites τ_ik = b_ik² λ_i, ν_ik = τ_ik h_ik + b_ik d_i and (direction [g(h_i); 1], precision λ_i, location
+λ_i f_i + d_i) make q(w_k) and q(v) whose means are the MAP weights exactly, because the gradient vanishes
+there, whatever τ.
+For Gaussian noise d_i = (y_i - f_i)/s² and λ_i = 1/s².
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class MapNetwork(NamedTuple):
 def _units(spec: ModelSpec, h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scaled unit outputs and their derivatives, (n, K) each."""
     g, slope = np.empty_like(h), np.empty_like(h)
-    if spec.compiled:
+    if (spec.kinds >= 0).all():
         with announced(unit_outputs):
             unit_outputs(h, spec.kinds, spec.activation_scale, g, slope)
         return g, slope
@@ -87,7 +89,8 @@ def map_network(
     K, d = spec.group_of.shape
     on = np.flatnonzero(weight_var > 0.0)
     X, m = np.ascontiguousarray(data.X[:, on]), len(on)
-    precision = data.weight / (noise_var + data.row_var)
+    log_scale = float(np.log(noise_var))
+    top = spec.likelihood.peak(data.y, log_scale, data.row_var).log_density
     lam = 1.0 / weight_var[on]
     if init is None:
         size = np.sqrt(
@@ -103,9 +106,9 @@ def map_network(
         w = z[: K * m].reshape(K, m)
         v = z[K * m :] if fixed is None else fixed
         g, slope = _units(spec, X @ w.T)
-        r = data.y - g @ v[:K] - v[K]
-        pr = precision * r
-        value = 0.5 * float(pr @ r) + 0.5 * float(np.sum(w * w * lam))
+        fit = spec.likelihood.derivatives(data.y, g @ v[:K] + v[K], log_scale, data.row_var)
+        pr = data.weight * fit.d1
+        value = float(data.weight @ (top - fit.value)) + 0.5 * float(np.sum(w * w * lam))
         grad_w = -(slope * v[:K] * pr[:, None]).T @ X + w * lam
         if fixed is not None:
             return value, grad_w.ravel()
@@ -133,10 +136,10 @@ def map_network(
 
 
 def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> float:
-    """Mean squared residual less the known noise variances of the rows."""
+    """The noise variance s² that the network's residuals show."""
     g, _ = _units(spec, data.X @ network.w.T)
-    r = data.y - g @ network.v[: spec.n_hidden] - network.v[spec.n_hidden]
-    return float(np.average(r * r - data.row_var, weights=data.weight))
+    f = g @ network.v[: spec.n_hidden] + network.v[spec.n_hidden]
+    return float(np.exp(spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)))
 
 
 def linearised_state(
@@ -146,17 +149,18 @@ def linearised_state(
     K, d = spec.group_of.shape
     h = data.X @ network.w.T
     g, slope = _units(spec, h)
-    s2 = noise_var + data.row_var
+    f = g @ network.v[:K] + network.v[K]
+    fit = spec.likelihood.derivatives(data.y, f, float(np.log(noise_var)), data.row_var)
+    lam = np.maximum(-fit.d2, 0.0) * np.ones_like(f)
     b = slope * network.v[:K]
-    r = data.y - g @ network.v[:K] - network.v[K]
-    tau = b * b / s2[:, None]
+    tau = b * b * lam[:, None]
     direction = np.column_stack([g, np.ones(len(g))])
     norm = np.linalg.norm(direction, axis=1)
     rows = RowSites(
-        np.stack([tau, tau * h + b * (r / s2)[:, None]]),
+        np.stack([tau, tau * h + b * fit.d1[:, None]]),
         direction / norm[:, None],
-        norm**2 / s2,
-        direction * (data.y / s2)[:, None],
+        norm**2 * lam,
+        direction * (lam * f + fit.d1)[:, None],
         np.zeros((2, data.n_rows)),
     )
     var = np.maximum(weight_var, PRUNED_VAR)

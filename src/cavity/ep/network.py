@@ -14,6 +14,7 @@ from cavity.ep.row_visit import HeldPosterior, RowVisit, dampings
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites
 from cavity.model.data import TrainingData
+from cavity.model.likelihoods import KernelForm
 from cavity.model.spec import ModelSpec
 from cavity.numerics import kernel_rows
 from cavity.numerics.compilation import announced
@@ -24,13 +25,32 @@ def _c(a: FloatArray) -> FloatArray:
     return np.ascontiguousarray(a, dtype=np.float64)
 
 
-def _blank(sites: RowSites) -> tuple[RowSites, FloatArray]:
+def _run(
+    spec: ModelSpec,
+    form: KernelForm,
+    rows: tuple[FloatArray, FloatArray],
+    h: Gaussian,
+    sites: RowSites,
+    q: HeldPosterior,
+    step: Step,
+    active: FloatArray,
+    visit_h: bool,
+    in_turn: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None,
+) -> tuple[RowVisit, Gaussian, int]:
+    """Call the kernel; ``in_turn`` holds weights, design, and mean and covariance of z, which are updated."""
     new = RowSites(*(np.empty_like(_c(a)) for a in sites))
-    return new, np.zeros((sites.v_tau.shape[0], 7))
-
-
-def _visit_of(new: RowSites, diag: FloatArray) -> RowVisit:
-    return RowVisit(new, diag[:, 0], diag[:, 1], diag[:, 2:5], diag[:, 5], diag[:, 6])
+    diag = np.zeros((len(sites.v_tau), 7))
+    noise = np.array([q.noise.mean, q.noise.var, float(q.noise.var > 0.0)])
+    none = np.zeros((0, 0, 0))
+    follow = in_turn if in_turn is not None else (np.zeros(0), none, np.zeros((0, 0)), none)
+    with announced(kernel_rows.visit_rows):
+        shortened = kernel_rows.visit_rows(
+            *(_c(a) for a in (*rows, *h, *sites, q.v_mean, q.v_cov)), noise, float(step.fraction),
+            dampings(spec, step), bool(visit_h), spec.kinds, spec.activation_scale, active,
+            form.code, _c(form.mix), in_turn is not None, *follow, *new, diag,
+        )  # fmt: skip
+    visit = RowVisit(new, diag[:, 0], diag[:, 1], diag[:, 2:5], diag[:, 5], diag[:, 6])
+    return visit, Gaussian(float(noise[0]), float(noise[1])), int(shortened)
 
 
 def visit_rows(
@@ -50,17 +70,10 @@ def visit_rows(
     default they are visited when the step moves them.
     """
     visit_h = step.damping > 0.0 if visit_h is None else visit_h
-    if not spec.compiled:
+    form = spec.kernel_form(step.fraction)
+    if form is None:
         return visit_rows_numpy(spec, y, row_var, h, sites, posterior, step, active, visit_h)
-    new, diag = _blank(sites)
-    noise = np.array([posterior.noise.mean, posterior.noise.var, float(posterior.noise.var > 0.0)])
-    with announced(kernel_rows.visit_rows):
-        kernel_rows.visit_rows(
-            _c(y), _c(row_var), _c(h.mean), _c(h.var), *(_c(a) for a in sites),
-            _c(posterior.v_mean), _c(posterior.v_cov), noise, float(step.fraction), dampings(spec, step),
-            bool(visit_h), spec.kinds, spec.activation_scale, active, *new, diag,
-        )  # fmt: skip
-    return _visit_of(new, diag)
+    return _run(spec, form, (y, row_var), h, sites, posterior, step, active, visit_h)[0]
 
 
 def visit_rows_in_turn(
@@ -71,14 +84,14 @@ def visit_rows_in_turn(
     Returns the visit, the means and covariances of z after it, q(θ), and the shortened steps.
     """
     w, q = state.posterior.w, state.posterior
-    new, diag = _blank(state.rows)
+    form = spec.kernel_form(step.fraction)
+    assert form is not None  # the sweep asks first
     mean = w.z_mean.copy()
     cov = np.matmul(w.factor, np.swapaxes(w.factor, 1, 2))
-    noise = np.array([q.noise.mean, q.noise.var, float(q.noise.var > 0.0)])
-    with announced(kernel_rows.visit_rows_in_turn):
-        shortened = kernel_rows.visit_rows_in_turn(
-            _c(data.y), _c(data.row_var), _c(data.weight), _c(w.basis.design), *(_c(a) for a in state.rows),
-            _c(q.v.mean), _c(q.v.cov), noise, float(step.fraction), dampings(spec, step),
-            step.damping > 0.0, spec.kinds, spec.activation_scale, active, mean, cov, *new, diag,
-        )  # fmt: skip
-    return _visit_of(new, diag), mean, cov, Gaussian(float(noise[0]), float(noise[1])), int(shortened)
+    none = np.zeros((0, 0))
+    visit, noise, shortened = _run(
+        spec, form, (data.y, data.row_var), Gaussian(none, none), state.rows,
+        HeldPosterior(q.v.mean, q.v.cov, q.noise), step, active, step.damping > 0.0,
+        (_c(data.weight), _c(w.basis.design), mean, cov),
+    )  # fmt: skip
+    return visit, mean, cov, noise, shortened

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.ep.row_tilted import Conditional, tilted_activation, tilted_noise
+from cavity.ep.output_sites import OutputCavity, OutputSite, damp_output_sites
+from cavity.ep.row_tilted import Conditional, tilted_activations, tilted_noise
 from cavity.ep.row_visit import HeldPosterior, RowVisit, dampings
 from cavity.ep.schedule import Step
 from cavity.ep.state import RowSites
 from cavity.model.spec import ModelSpec
-from cavity.numerics.kernel_rows import IMPROPER
+from cavity.numerics.kernel_output import IMPROPER
 from cavity.types import FloatArray, Gaussian
 
 
@@ -86,35 +87,6 @@ def function_moments(g: Gaussian, v_mean: FloatArray, v_diag: FloatArray, quad: 
     return Gaussian(mean, quad + np.einsum("nj,nj->n", g.var, v_diag + v_mean**2))
 
 
-def damp_output_site(
-    old: tuple[FloatArray, float, FloatArray],
-    direction: FloatArray,
-    tau: float,
-    nu: float,
-    mean: FloatArray,
-    cov: FloatArray,
-    fraction: float,
-    damping: float,
-) -> tuple[FloatArray, float, FloatArray] | None:
-    """Damped output site kept rank one *(paper, eqs. siteupdate_tauv, siteupdate_nuv, signed)*.
-
-    T = (1-δ)τ_old αα ᵀ + δ τ gg ᵀ becomes λeeᵀ, its eigenpair of largest |λ|; the location becomes
-    ν = b + (λeeᵀ - T)μ with μ the mean of cavity × full site, so the mean stays exact. None where the
-    damped site would be improper.
-    """
-    alpha, tau_old, nu_old = old
-    T = (1.0 - damping) * tau_old * np.outer(alpha, alpha) + damping * tau * np.outer(direction, direction)
-    b = (1.0 - damping) * nu_old + damping * nu * direction
-    system = np.eye(len(mean)) + fraction * cov @ T
-    if not np.linalg.det(system) > IMPROPER:
-        return None
-    target = np.linalg.solve(system, mean + fraction * cov @ b)
-    values, vectors = np.linalg.eigh(T)
-    lead = int(np.argmax(np.abs(values)))
-    lam, e = float(values[lead]), vectors[:, lead]
-    return e, lam, b + lam * e * float(e @ target) - T @ target
-
-
 def visit_rows_numpy(
     spec: ModelSpec,
     y: FloatArray,
@@ -174,42 +146,33 @@ def visit_rows_numpy(
     gap = np.abs(f.mean + quad * slope - g.mean @ q.v_mean) / np.sqrt(safe)
     mismatch[:, 1] = np.where(on, np.maximum(gap, np.abs(quad * slack / safe - 1.0)), 0.0)
     if delta_v > 0.0:
-        for i in range(n):
-            damped = None
-            if cav.v_proper[i] and slack[i] > IMPROPER:
-                cov = q.v_cov + cav.v_gain[i] * np.outer(cav.v_image[i], cav.v_image[i])
-                damped = damp_output_site(
-                    (sites.v_dir[i], sites.v_tau[i], sites.v_nu[i]),
-                    g.mean[i],
-                    curvature[i] / (eta * slack[i]),
-                    (curvature[i] * f.mean[i] + slope[i]) / (eta * slack[i]),
-                    cav.v_mean[i],
-                    cov,
-                    eta,
-                    delta_v,
-                )
-            if damped is None:
-                skipped[i] += 1
-            else:
-                new.v_dir[i], new.v_tau[i], new.v_nu[i] = damped
+        moved = cav.v_proper & (slack > IMPROPER)
+        safe = np.where(moved, slack, 1.0)
+        proposed = OutputSite(
+            g.mean, curvature / (eta * safe), g.mean * ((curvature * f.mean + slope) / (eta * safe))[:, None]
+        )
+        old = OutputSite(sites.v_dir, sites.v_tau, sites.v_nu)
+        cavity_v = OutputCavity(cav.v_mean, q.v_cov, cav.v_gain, cav.v_image)
+        damped, proper = damp_output_sites(old, proposed, cavity_v, eta, delta_v)
+        moved &= proper
+        skipped += ~moved
+        for new_part, part in zip((new.v_dir, new.v_tau, new.v_nu), damped, strict=True):
+            new_part[moved] = part[moved]
 
     for k in np.flatnonzero(active) if visit_h else ():
         s = v_diag[:, k]
         t0 = np.maximum(f.var - g.var[:, k] * (s + cav.v_mean[:, k] ** 2), 0.0)
-        for i in range(n):
-            given = Conditional(f.mean[i], cav.v_mean[i, k], g.mean[i, k], t0[i], image[i, k], s[i])
-            tilted = tilted_activation(
-                spec, spec.activations[k], spec.activation_scale[k],
-                Gaussian(cav.h.mean[i, k], cav.h.var[i, k]), given, y[i], row_var[i], theta[i], eta,
-            )  # fmt: skip
-            ok = cav.h_proper[i, k] and tilted.var > 0.0 and np.isfinite(tilted.mean)
-            if not ok:
-                skipped[i] += 1
-                continue
-            gap = abs(tilted.mean - h.mean[i, k]) / np.sqrt(h.var[i, k])
-            mismatch[i, 0] = max(mismatch[i, 0], gap, abs(tilted.var / h.var[i, k] - 1.0))
-            tau, nu = sites.h[0, i, k], sites.h[1, i, k]
-            vc, mc = cav.h.var[i, k], cav.h.mean[i, k]
-            new.h[0, i, k] += delta_h * ((1.0 / tilted.var - 1.0 / vc) / eta - tau)
-            new.h[1, i, k] += delta_h * ((tilted.mean / tilted.var - mc / vc) / eta - nu)
+        given = Conditional(f.mean, cav.v_mean[:, k], g.mean[:, k], t0, image[:, k], s)
+        mc, vc = cav.h.mean[:, k], cav.h.var[:, k]
+        tilted = tilted_activations(spec, int(k), Gaussian(mc, vc), given, y, row_var, theta, eta)
+        ok = cav.h_proper[:, k] & (tilted.var > 0.0) & np.isfinite(tilted.mean)
+        skipped += ~ok
+        mean, var = np.where(ok, tilted.mean, 0.0), np.where(ok, tilted.var, 1.0)
+        gap = np.abs(mean - h.mean[:, k]) / np.sqrt(h.var[:, k])
+        gap = np.maximum(gap, np.abs(var / h.var[:, k] - 1.0))
+        mismatch[:, 0] = np.where(ok, np.maximum(mismatch[:, 0], gap), mismatch[:, 0])
+        tau, nu = sites.h[0, :, k], sites.h[1, :, k]
+        move = np.where(ok, delta_h, 0.0)
+        new.h[0, :, k] += move * ((1.0 / var - 1.0 / vc) / eta - tau)
+        new.h[1, :, k] += move * ((mean / var - mc / vc) / eta - nu)
     return RowVisit(new, log_z, partition, mismatch, skipped, np.zeros(n))

@@ -2,7 +2,6 @@ r"""Tilted moments of a row's noise level and activations in NumPy, for any piec
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +10,9 @@ from scipy.special import ndtr
 from cavity.model.activations import Activation
 from cavity.model.spec import ModelSpec
 from cavity.numerics import kernel_tilted as nodes
+from cavity.numerics.bounded import LogFactor, bounded_grids, chunks, grid_moments
 from cavity.numerics.quadrature import log_trapezoid_moments
-from cavity.types import FloatArray, Floats, Gaussian
+from cavity.types import FloatArray, Floats, Gaussian, IntArray
 
 
 class TiltedNoise(NamedTuple):
@@ -74,152 +74,128 @@ def tilted_noise(
 
 
 class Conditional(NamedTuple):
-    """f given h *(eq. qf_cond)*: m(h) = m_f + μ(g - m_g), V(h) = t0 + 2c(g - m_g) + s(g - m_g)²."""
+    """f given h *(eq. qf_cond)*: m(h) = m_f + μ(g - m_g), V(h) = t0 + 2c(g - m_g) + s(g - m_g)²; all (n,)."""
 
-    f_mean: float
-    mu: float
-    g_mean: float
-    t0: float
-    c: float
-    s: float
+    f_mean: Floats
+    mu: Floats
+    g_mean: Floats
+    t0: Floats
+    c: Floats
+    s: Floats
 
     def moments(self, g: Floats) -> Gaussian:
-        """Moments of f at unit outputs g."""
-        d = g - self.g_mean
-        return Gaussian(self.f_mean + self.mu * d, np.maximum(self.t0 + d * (2.0 * self.c + d * self.s), 0.0))
+        """Moments of f at unit outputs g, of shape (n,) or (n, Q)."""
+        f_mean, mu, g_mean, t0, c, s = (_beside(part, g) for part in self)
+        d = g - g_mean
+        return Gaussian(f_mean + mu * d, np.maximum(t0 + d * (2.0 * c + d * s), 0.0))
 
 
-def tilted_activation(
+def _beside(part: Floats, g: Floats) -> Floats:
+    """A field per row, shaped to go with nodes of the rows."""
+    return part[..., None] if np.ndim(g) > np.ndim(part) > 0 else part
+
+
+def tilted_activations(
     spec: ModelSpec,
-    activation: Activation,
-    scale: float,
+    unit: int,
     cavity: Gaussian,
     given: Conditional,
-    y: float,
-    row_var: float,
-    log_scale: float,
+    y: FloatArray,
+    row_var: FloatArray,
+    log_scale: FloatArray,
     fraction: float,
 ) -> Gaussian:
-    """Mean and variance of the tilted density of one activation *(paper, eqs. qh_tilted, qh_tilted2)*.
+    """Means and variances of the tilted activations of a unit *(paper, eqs. qh_tilted, qh_tilted2)*, (n,).
 
-    The density is N(h | cavity)·Z(y; m(h), V(h), θ̂, η), integrated by a trapezoid rule on the kernel's
-    grid: it covers every point within e^-36 of the density at the cavity mean, both modes included.
+    The densities are N(h | cavity)·Z(y; m(h), V(h), θ̂, η). The likelihood is bounded, so the kernel's grid
+    covers every point within e^-28 of the density at the cavity mean, all modes included.
     """
-    likelihood = spec.likelihood
-    m, v = float(cavity.mean), float(cavity.var)
-    width = float(likelihood.width(np.float64(log_scale), np.float64(row_var), fraction))
-    var_min = max(given.t0 - given.c**2 / given.s, 0.0) if given.s > 0.0 else given.t0
-    t_min = var_min + width
-    slope = scale * activation.max_slope
-    if activation.bend == np.inf and given.s == 0.0 and given.c == 0.0:
-        z = likelihood.log_z(
-            np.float64(y),
-            given.moments(np.float64(scale * m)),
-            np.float64(log_scale),
-            np.float64(row_var),
-            fraction,
-        )
+    likelihood, activation, scale = spec.likelihood, spec.activations[unit], spec.activation_scale[unit]
+    m, v = cavity
+    flat = (given.s == 0.0) & (given.c == 0.0)
+    if activation.bend == np.inf and flat.all():  # f is Gaussian: moments from the derivatives of log Z
         b = given.mu * scale
-        var = v + v * v * b * b * float(z.d2)
-        return Gaussian(m + v * b * float(z.d1), var)
+        at = given.moments(scale * m)
+        z = likelihood.log_z(y, Gaussian(at.mean, at.var + b * b * v), log_scale, row_var, fraction)
+        return Gaussian(m + v * b * z.d1, v + v * v * b * b * z.d2)
 
-    def log_density(h: FloatArray) -> FloatArray:
-        f = given.moments(scale * activation(h))
-        value = likelihood.log_z(np.float64(y), f, np.float64(log_scale), np.float64(row_var), fraction).value
-        return value - 0.5 * (h - m) ** 2 / v
+    def log_factor(h: FloatArray, items: IntArray) -> FloatArray:
+        f = Conditional(*(part[items] for part in given)).moments(scale * activation(h))
+        i = (items, None)
+        return likelihood.log_z(y[i], f, log_scale[i], row_var[i], fraction, derivatives=False).value
 
-    at_mean = float(log_density(np.array([m]))[0])
-    upper = float(
-        likelihood.log_z_upper(np.float64(var_min), np.float64(log_scale), np.float64(row_var), fraction)
-    )
-    gain = max(0.0, upper - at_mean)
-    # as in the kernel: the likelihood's curvature in g grows with its misfit
-    curvature = slope**2 * (given.mu**2 + given.s) / t_min
-    step = nodes.SPACING / np.sqrt(1.0 / v + curvature * (1.0 + 4.0 * gain))
-    step = min(step, nodes.ERF_SPACING * activation.bend)
-    if given.s > 0.0:
-        step = min(step, 0.25 * np.sqrt(t_min / given.s) / slope)
-    half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
-    lo, hi = m - half, m + half
-    if activation.limits is not None and hi - lo > 3.0 * nodes.SATURATED and gain < nodes.MAX_GAIN:
-        wide = _wide_activation(activation, scale, m, v, step, log_density, max(upper, at_mean))
-        if wide is not None:
-            return wide
-    count = int((hi - lo) / step) + 2
-    if count > nodes.DIRECT or gain > nodes.MAX_GAIN:
-        code = activation.kernel_code
-        resid = float(y - given.f_mean)
-        mode = (
-            nodes.likelihood_mode(code, scale, given.g_mean, given.mu, resid) if code is not None else np.nan
-        )
-        # without a kernel form the second mode is unknown: look sixteen times closer instead
-        lo, hi = _trim(log_density, lo, hi, step, mode, nodes.DIRECT * (1 if code is not None else 16))
-        count = int((hi - lo) / step) + 2
-    count = min(count, nodes.MAX_NODES)
-    h = np.linspace(lo, hi, count)
-    p = log_density(h)
-    w = np.exp(p - p.max())
-    mean = float(np.sum(w * (h - m)) / np.sum(w))
-    return Gaussian(m + mean, float(np.sum(w * (h - m - mean) ** 2) / np.sum(w)))
-
-
-def _trim(
-    log_density: Callable[[FloatArray], FloatArray],
-    lo: float,
-    hi: float,
-    step: float,
-    mode: float,
-    count: int,
-) -> tuple[float, float]:
-    """Shrink an interval to where the density is within e^-28 of its top, as the kernel does."""
-    for _ in range(6):
-        coarse = (hi - lo) / (count - 1)
-        h = lo + coarse * np.arange(count)
-        p = log_density(h)
-        at_mode = float(log_density(np.array([mode]))[0]) if lo <= mode <= hi else -np.inf
-        best = max(float(p.max()), at_mode)
-        keep = np.flatnonzero(p > best - nodes.TAIL)
-        left, right = (h[keep[0]] - coarse, h[keep[-1]] + coarse) if len(keep) else (np.inf, -np.inf)
-        if at_mode > best - nodes.TAIL:
-            left, right = min(left, mode - coarse), max(right, mode + coarse)
-        lo, hi = max(lo, left), min(hi, right)
-        if int((hi - lo) / step) + 2 <= nodes.DIRECT:
-            break
-    return lo, hi
+    n = len(y)
+    curved = given.s > 0.0
+    s = np.where(curved, given.s, 1.0)
+    var_min = np.where(curved, np.maximum(given.t0 - given.c**2 / s, 0.0), given.t0)
+    at_mean = log_factor(m[:, None], np.arange(n))[:, 0]
+    bounds = likelihood.bounds(y, given.moments(scale * activation(m)), var_min, log_scale, row_var, fraction)
+    gain = np.maximum(bounds.upper - at_mean, 0.0)
+    misfit = np.minimum(bounds.misfit, gain)
+    # the likelihood's curvature in g grows with its misfit, since V(h) is quadratic in g
+    slope = scale * activation.max_slope
+    curvature = slope**2 * (given.mu**2 + given.s) * bounds.curvature * (1.0 + 4.0 * misfit)
+    step = np.minimum(nodes.SPACING / np.sqrt(1.0 / v + curvature), nodes.ERF_SPACING * activation.bend)
+    # V(h) + 1/curvature vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
+    step = np.where(curved, np.minimum(step, 0.25 / np.sqrt(bounds.curvature * s) / slope), step)
+    mean, var = np.full(n, np.nan), np.full(n, np.nan)
+    if activation.limits is not None:
+        half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
+        fits = 2.0 * nodes.SATURATED / step + 2.0 <= nodes.MAX_NODES
+        wide = np.flatnonzero((2.0 * half > 3.0 * nodes.SATURATED) & (gain < nodes.MAX_GAIN) & fits)
+        mean[wide], var[wide] = _wide_activations(cavity, step, log_factor, wide, bounds.upper)
+    todo = np.flatnonzero(~(var > 0.0))
+    mode = None
+    code = activation.kernel_code
+    if code is not None:
+        rest = likelihood.peak(y, log_scale, row_var).mode - given.f_mean
+        mode = np.full(len(todo), np.nan)
+        for place, i in enumerate(todo):
+            if not np.isnan(rest[i]):
+                mode[place] = nodes.likelihood_mode(code, scale, given.g_mean[i], given.mu[i], rest[i])
+    here = Gaussian(m[todo], v[todo])
+    grids = bounded_grids(lambda h, items: log_factor(h, todo[items]), here, gain[todo], step[todo], mode)
+    for grid in grids:
+        found, _ = grid_moments(grid, here.mean)
+        mean[todo[grid.items]], var[todo[grid.items]] = found.mean, found.var
+    return Gaussian(mean, var)
 
 
-def _wide_activation(
-    activation: Activation,
-    scale: float,
-    m: float,
-    v: float,
-    step: float,
-    log_density: Callable[[FloatArray], FloatArray],
-    shift: float,
-) -> Gaussian | None:
-    """Tilted moments under a cavity wider than the bend of a saturating g; see the kernel's `_h_wide`.
+def _wide_activations(
+    cavity: Gaussian, step: FloatArray, log_factor: LogFactor, items: IntArray, upper: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Tilted moments under cavities wider than the bend of a saturating g; see the kernel's `_h_wide`.
 
     L(h) - a - bΦ(h), a and b from the limits of g, vanishes beyond ±6.5 and is integrated by the
-    trapezoid rule; a + bΦ(h) in closed form. None where cancellation would cost a few digits.
+    trapezoid rule; a + bΦ(h) in closed form. NaN where cancellation would cost a few digits.
     """
     edge = nodes.SATURATED
-    h = np.linspace(-edge, edge, int(2.0 * edge / step) + 2)
-    far = np.array([-40.0, 40.0])  # erf is ±1 to the last bit
-    log_l = log_density(np.concatenate([far, h])) + 0.5 * (np.concatenate([far, h]) - m) ** 2 / v
-    likelihood = np.exp(log_l - shift)
-    low, rise = likelihood[0], likelihood[1] - likelihood[0]
-    z = h - m
-    rest = (likelihood[2:] - low - rise * ndtr(h)) * np.exp(-0.5 * z * z / v)
-    unit = (h[1] - h[0]) / np.sqrt(2.0 * np.pi * v)
-    a = m / np.sqrt(1.0 + v)
-    cdf, pdf = float(ndtr(a)), float(np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi))
-    total = low + rise * cdf + unit * rest.sum()
-    if not total > 1e-6 * (low + abs(rise)):
-        return None
-    first = (rise * v / np.sqrt(1.0 + v) * pdf + unit * (rest * z).sum()) / total
-    second = (low * v + rise * (v * cdf - v * v * a * pdf / (1.0 + v)) + unit * (rest * z * z).sum()) / total
-    var = second - first * first
-    return Gaussian(m + first, var) if var > 0.02 * second else None
+    out = np.full((2, len(items)), np.nan)
+    count = (2.0 * edge / step[items]).astype(np.int64) + 2
+    for chunk in chunks(count):
+        i = items[chunk]
+        m, v = cavity.mean[i], cavity.var[i]
+        spacing = 2.0 * edge / (count[chunk] - 1)
+        node = np.arange(count[chunk[-1]])
+        h = np.minimum(-edge + spacing[:, None] * node, edge)
+        far = np.broadcast_to([-40.0, 40.0], (len(i), 2))  # erf is ±1 to the last bit
+        likelihood = np.exp(log_factor(np.hstack([far, h]), i) - upper[i, None])
+        low, rise = likelihood[:, 0], likelihood[:, 1] - likelihood[:, 0]
+        z = h - m[:, None]
+        rest = likelihood[:, 2:] - low[:, None] - rise[:, None] * ndtr(h)
+        rest *= np.exp(-0.5 * z * z / v[:, None]) * (node < count[chunk, None])
+        unit = spacing / np.sqrt(2.0 * np.pi * v)
+        a = m / np.sqrt(1.0 + v)
+        cdf, pdf = ndtr(a), np.exp(-0.5 * a * a) / np.sqrt(2.0 * np.pi)
+        total = low + rise * cdf + unit * rest.sum(axis=1)
+        safe = np.where(total > 1e-6 * (low + np.abs(rise)), total, np.nan)
+        first = (rise * v / np.sqrt(1.0 + v) * pdf + unit * (rest * z).sum(axis=1)) / safe
+        second = low * v + rise * (v * cdf - v * v * a * pdf / (1.0 + v))
+        second = (second + unit * (rest * z * z).sum(axis=1)) / safe
+        var = second - first * first
+        good = var > 0.02 * second
+        out[0, chunk], out[1, chunk] = np.where(good, m + first, np.nan), np.where(good, var, np.nan)
+    return out[0], out[1]
 
 
 def tilted_activation_2d(

@@ -16,7 +16,7 @@ from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, OutputPosterior, Posterior, RowSites, WeightPosterior
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
-from cavity.numerics.kernel_rows import IMPROPER
+from cavity.numerics.kernel_output import IMPROPER
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 CONVERGE_ITERATIONS = 200  # inner iterations of "converge"; the paper saw 10–40
@@ -67,7 +67,11 @@ def sweep(
         skipped, shortened = run.skipped, run.shortened
     noise = _noise_for(spec, data, state, step)
     state = state._replace(posterior=state.posterior._replace(noise=noise))
-    if step.block_size == 1 and spec.compiled and spec.resolved_form(data.n_rows) != "diagonal":
+    if (
+        step.block_size == 1
+        and spec.compiled(step.fraction)
+        and spec.resolved_form(data.n_rows) != "diagonal"
+    ):
         rows, w, noise, visit, cut = _in_turn(spec, data, state, step)
         if not _finite(visit):  # rank-one updates of a barely proper unit: refresh after blocks instead
             blocks = replace(step, block_size=min(64, data.n_rows))

@@ -27,6 +27,15 @@ def training_table(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArr
     return X, np.asarray(y, dtype=np.float64)
 
 
+def labelled_table(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, Any]:
+    """X as float64 and the class labels y as they are."""
+    try:
+        X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
+    except ValueError as error:
+        raise _located(X, None, error) from None
+    return X, y
+
+
 def new_table(estimator: Any, X: Any) -> FloatArray:
     """X of new rows as float64: the columns of the fit, in its order."""
     try:

@@ -1,4 +1,4 @@
-"""Regression with Gaussian noise."""
+"""Regression: Gaussian, robust or count noise."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import EPEstimator, _pair, with_callbacks
-from cavity.estimators.inputs import row_vector
+from cavity.estimators.inputs import row_vector, training_table
 from cavity.model.data import Prepared
+from cavity.model.likelihoods import Likelihood, ProbitLikelihood, likelihood_of
 from cavity.model.spec import Noise
 from cavity.result.draws import draw, functions, share_draws
 from cavity.result.posterior import Predictive
-from cavity.types import FloatArray
+from cavity.types import FloatArray, IntArray
 
 
 class EPRegressor(RegressorMixin, EPEstimator):
@@ -57,16 +58,22 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Family of the output weights, for a standardised target: "truncated-t" (None), the paper's; another
         kept non-negative, as "half-laplace" or "half-spike-and-slab", which switches units off; or any of the
         families above, under which idle units may keep changing their sign. Their scale is held at 1.
+    likelihood : {"gaussian", "student-t", "outliers", "poisson"}, Likelihood, or a list of these
+        How y varies about the function. "student-t" (4 degrees of freedom; `StudentTLikelihood` takes others)
+        and "outliers" (one row in twenty has noise ten times wider; `OutlierLikelihood` takes others) bear
+        rows that are far off; "poisson" is for counts, with the function on the log scale. Of a list, the
+        one with the best leave-one-out density is kept: ``likelihood_``.
     noise : None, (mean, variance) or float
         Prior of the log noise variance for a standardised target; a number holds the noise standard
         deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
+        With robust noise it is the (squared) scale of the narrow part. Counts have none.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
         Starts from different points, stacked by their leave-one-out densities; "auto" makes 8 up to 2000
         rows, 4 up to 20,000 and 2 beyond. One start is faster and gives a single network.
-    fraction : float
-        Power of the likelihood sites, in (0, 1].
+    fraction : "auto" or float
+        Power of the likelihood sites, in (0, 1]. "auto" is what suits the likelihood; 0.95 if Gaussian.
     damping : "auto" or float
         Share of a proposed site that is taken, in (0, 1].
     block_size : "auto", int or None
@@ -100,7 +107,12 @@ class EPRegressor(RegressorMixin, EPEstimator):
     inclusion_ : (K, d) array
         Probability of each input weight to be in the slab; only with a spike-and-slab prior.
     noise_sd_ : float
-        Posterior mean of the noise standard deviation, in the units of y.
+        Posterior mean of the noise standard deviation (of its scale, if robust), in the units of y.
+    likelihood_ : Likelihood
+        The one used.
+    outlier_probability_, outliers_ : (n,) array, array of int
+        Probability that each row is an outlier, judged without it, and the rows where it exceeds one half;
+        for robust likelihoods, zero for others.
     input_weights_, output_weights_ : WeightSummary
         Means and standard deviations, for standardised data.
     n_iter_, converged_, status_, history_
@@ -134,10 +146,11 @@ class EPRegressor(RegressorMixin, EPEstimator):
         prior_scale: Any = None,
         mask: Any = None,
         output_prior: Any = None,
+        likelihood: Any = "gaussian",
         noise: Any = None,
         form: str = "auto",
         n_starts: Any = "auto",
-        fraction: float = 0.95,
+        fraction: Any = "auto",
         damping: Any = "auto",
         block_size: Any = "auto",
         max_iter: int = 50,
@@ -156,6 +169,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.prior_scale = prior_scale
         self.mask = mask
         self.output_prior = output_prior
+        self.likelihood = likelihood
         self.noise = noise
         self.form = form
         self.n_starts = n_starts
@@ -169,6 +183,20 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _likelihoods(self) -> list[Likelihood]:
+        given = self.likelihood
+        several = list(given) if isinstance(given, list | tuple) else [given]
+        if "probit" in several or any(isinstance(item, ProbitLikelihood) for item in several):
+            raise ValueError("the probit likelihood is for classes: use EPClassifier.")
+        found = [likelihood_of(item, leave_out=("probit",)) for item in several]
+        if not found:
+            raise ValueError("likelihood must name at least one likelihood, got an empty list.")
+        if len({item.discrete for item in found}) > 1:
+            raise ValueError("densities and probabilities of counts cannot be compared: list one kind only.")
+        if self.noise is not None and not all(item.has_scale for item in found):
+            raise ValueError("noise is given, but the likelihood of counts has no noise level: leave it out.")
+        return found
 
     def _noise(self, prepared: Prepared) -> Noise:
         if self.noise is None:
@@ -201,6 +229,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         noise_var : array, (n,), optional
             Known noise variance of each row, in squared units of y, on top of the inferred noise.
         """
+        X, y = training_table(self, X, y)
         return self._fit(X, y, sample_weight, noise_var)
 
     def predict(
@@ -261,13 +290,28 @@ class EPRegressor(RegressorMixin, EPEstimator):
         for m, component in enumerate(posterior.components):
             mine = np.flatnonzero(component_of == m)
             draws = draw(component, len(mine), rng)
-            f = scaling.y_mean + scaling.y_scale * functions(component.spec, draws, scaling.inputs(X))
-            var = scaling.y_scale**2 * np.exp(draws.log_noise_var)[:, None] + known
-            out[:, mine] = (f + np.sqrt(var) * rng.standard_normal(f.shape)).T
+            f = functions(component.spec, draws, scaling.inputs(X))
+            y = component.spec.likelihood.sample(
+                rng, f, draws.log_noise_var[:, None], known / scaling.y_scale**2
+            )
+            out[:, mine] = (scaling.y_mean + scaling.y_scale * y).T
         return out
 
     @property
+    def outlier_probability_(self) -> FloatArray:
+        """Probability that each row of X is an outlier, judged without it; NaN for rows of weight zero."""
+        check_is_fitted(self)
+        found = self.posterior_.outlier_probability
+        row_of = self.posterior_.main.prepared.row_of
+        return np.where(row_of < 0, np.nan, found[row_of])
+
+    @property
+    def outliers_(self) -> IntArray:
+        """Rows of X that are outliers with a probability above one half."""
+        return np.flatnonzero(self.outlier_probability_ > 0.5)
+
+    @property
     def noise_sd_(self) -> float:
-        """Posterior mean of the noise standard deviation, in the units of y."""
+        """Posterior mean of the noise standard deviation (of its scale, if robust), in the units of y."""
         check_is_fitted(self)
         return self.posterior_.noise_sd

@@ -160,12 +160,15 @@ def prepare(
     standardise: bool = True,
     names: Sequence[str] | None = None,
     canonical: bool = False,
+    standardise_target: bool = True,
 ) -> Prepared:
     """Check and standardise the training rows; rows of weight zero are dropped.
 
     Means and scales are weighted, so w copies of a row and weight w give the same data. A constant
     column becomes zeros (its weights stay at their prior) and is reported in ``notes``; so are
     duplicated columns, which share their effect.
+
+    Without ``standardise_target`` y stays as it is (classes, counts).
 
     With ``canonical`` identical rows are merged into one of their summed weight, and the order of the rows
     depends on their contents alone: w copies, weight w and any order of the rows then give the same bits.
@@ -212,7 +215,9 @@ def prepare(
         y_mean_u = float(np.average(u, weights=weight))
         y_sd = float(np.sqrt(np.average((u - y_mean_u) ** 2, weights=weight)))
         y_mean, y_scale = y_mean_u * y_size, (y_sd * y_size if y_sd > 1e-13 else 1.0)
-        if y_sd <= 1e-13:
+        if not standardise_target:
+            y_mean, y_scale = 0.0, 1.0
+        elif y_sd <= 1e-13:
             notes.append("y is constant: there is nothing to explain, predictions are that constant.")
             y_mean = float(y[0])
     else:

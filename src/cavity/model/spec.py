@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity.model.activations import ACTIVATIONS, Activation
 from cavity.model.groups import group_parents, weight_groups
-from cavity.model.likelihoods import GaussianLikelihood, Likelihood
+from cavity.model.likelihoods import GaussianLikelihood, KernelForm, Likelihood
 from cavity.model.masks import weight_mask
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
 from cavity.types import FloatArray, Gaussian, IntArray
@@ -110,12 +110,15 @@ class ModelSpec:
         """(L,) booleans: which scales are inferred."""
         return np.asarray(self.scale_prior.var) > 0.0
 
-    @property
-    def compiled(self) -> bool:
-        """True where every piece has a compiled form."""
-        return self.likelihood.kernel == "gaussian" and all(
-            a.kernel_code is not None for a in self.activations
-        )
+    def kernel_form(self, fraction: float) -> KernelForm | None:
+        """The likelihood as the compiled kernels know it; None where some piece has no compiled form."""
+        if any(a.kernel_code is None for a in self.activations):
+            return None
+        return self.likelihood.kernel_form(fraction)
+
+    def compiled(self, fraction: float) -> bool:
+        """True where every piece has a compiled form at this fraction."""
+        return self.kernel_form(fraction) is not None
 
     @cached_property
     def held(self) -> FloatArray:
@@ -302,6 +305,11 @@ def network(
         if not np.isfinite(fixed).all():
             raise ValueError("output.fixed must hold finite values only.")
         output = replace(output, fixed=fixed)
+    likelihood = likelihood if likelihood is not None else GaussianLikelihood()
+    if not likelihood.has_scale:
+        if noise is not None:
+            raise ValueError(f"{type(likelihood).__name__} has no noise level: leave noise out.")
+        noise = Noise(0.0, 0.0)
     noise = noise if noise is not None else Noise()
     held = noise.mean == -np.inf and noise.var == 0.0
     if not (np.isfinite(noise.var) and noise.var >= 0.0 and (np.isfinite(noise.mean) or held)):
@@ -319,7 +327,7 @@ def network(
         scale_prior=Gaussian(np.array(means), np.array(variances)),
         output=output,
         noise=noise,
-        likelihood=likelihood if likelihood is not None else GaussianLikelihood(),
+        likelihood=likelihood,
         form=form,
         bias=bias,
         parents=None if parents is None else np.append(parent_of, np.full(len(means) - n_groups, -1)),

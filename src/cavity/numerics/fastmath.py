@@ -1,4 +1,4 @@
-"""exp, log and erf that LLVM can vectorise, for the compiled kernels only.
+"""exp, log, erf and erfcx that LLVM can vectorise, for the compiled kernels only.
 
 Numba from the package index links no vector maths library, so a call of ``math.exp`` in a loop
 keeps the loop scalar. These are plain arithmetic and inline into it. Everything outside the
@@ -110,9 +110,8 @@ def log_positive(x):
 
 
 @njit(**INLINE)
-def erf(x):
-    """Error function, absolute error 8e-16 (relative accuracy near zero is not kept)."""
-    z = abs(x)
+def erfcx(z):
+    """exp(z²) erfc(z) for z >= 0, absolute error 9e-16 (relative 3e-14 at z = 70)."""
     t = (z - 3.0) / (z + 3.0)
     t2 = t * t
     t4 = t2 * t2
@@ -120,5 +119,12 @@ def erf(x):
     a = (_E0 + t * _E1) + t2 * (_E2 + t * _E3) + t4 * ((_E4 + t * _E5) + t2 * (_E6 + t * _E7))
     b = (_E8 + t * _E9) + t2 * (_E10 + t * _E11) + t4 * ((_E12 + t * _E13) + t2 * (_E14 + t * _E15))
     c = (_E16 + t * _E17) + t2 * (_E18 + t * _E19) + t4 * _E20
-    value = 1.0 - exp_nonpositive(-z * z) * (a + t8 * (b + t8 * c))
+    return a + t8 * (b + t8 * c)
+
+
+@njit(**INLINE)
+def erf(x):
+    """Error function, absolute error 8e-16 (relative accuracy near zero is not kept)."""
+    z = abs(x)
+    value = 1.0 - exp_nonpositive(-z * z) * erfcx(z)
     return value if x >= 0.0 else -value

@@ -1,9 +1,8 @@
 r"""Compiled visits of data rows: cavity → moments → tilted → damped site, fused.
 
 `visit_rows` visits a block of rows with the posterior held still (parallel and block sweeps, and,
-with ``eta = 1`` and no updates, the leave-one-out pass). `visit_rows_in_turn` visits the same rows
-one by one and carries the posterior of the weights along by rank-one updates (the paper's
-sequential scheme). Both call `_visit`, so a row is treated in one place; the plain NumPy twin is
+with ``eta = 1`` and no updates, the leave-one-out pass), or one by one, carrying the posterior of the
+weights along by rank-one updates (the paper's sequential scheme). The plain NumPy twin is
 `cavity.ep.network.visit_rows_numpy`.
 
 Layout: rows n, units K, outputs J = K + 1 with the output bias last. Arrays only, one signature.
@@ -16,6 +15,9 @@ import math
 import numpy as np
 from numba import njit
 
+from cavity.numerics.kernel_activations import h_tilted_by
+from cavity.numerics.kernel_likelihoods import GAUSSIAN, PROBIT, likelihood_at, scale_tilted
+from cavity.numerics.kernel_output import IMPROPER, damp_output_site
 from cavity.numerics.kernel_tilted import (
     _JIT,
     ERF,
@@ -25,11 +27,6 @@ from cavity.numerics.kernel_tilted import (
     h_tilted,
     noise_tilted,
 )
-
-# A cavity whose remaining share of the precision is below this counts as improper. With float64
-# marginals accurate to ~1e-13 a share of 1e-9 still has four digits; proper cavities of rows that
-# alone determine a direction have shares down to noise/prior variance, 1e-6 in bad cases.
-IMPROPER = 1e-9
 
 
 @njit(**_JIT)
@@ -48,13 +45,14 @@ def _log_partition_change(prec, location, tau, nu):
 @njit(**_JIT)
 def _visit(
     i, y, row_var, m, v, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
-    eta, damping, visit_h, kind, scale, active,
+    eta, damping, visit_h, kind, scale, active, like, mix,
     new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
 ):  # fmt: skip
     """Visit row i; m, v are the marginals of its activations.
 
     noise = (mean, var, inferred?), damping = (δ_h, δ_v, δ_θ); diag[i] receives
     log Ẑ, ΣΨ(cavity) - Ψ(q), mismatch of h, of v, of θ, number of skipped sites, quadrature nodes.
+    like and mix name the likelihood (`cavity.numerics.kernel_likelihoods`).
     """
     units = m.shape[0]
     outputs = units + 1
@@ -133,7 +131,7 @@ def _visit(
     f_var = quad_g
     for k in range(units):
         f_var += vg[k] * (cov[k, k] + gain_v * a[k] * a[k] + mu_c[k] * mu_c[k])
-    resid = y[i] - f_mean
+    resid = (0.0 if like == PROBIT else y[i]) - f_mean
 
     # Tilted noise level (eq. qtheta_tilted) or the known one.
     if noise[2] > 0.0:
@@ -144,9 +142,16 @@ def _visit(
         var_c = 1.0 / (prec - eta_n * tau)
         mean_c = var_c * (noise[0] * prec - eta_n * nu)
         psi += _log_partition_change(prec, noise[0] * prec, eta_n * tau, eta_n * nu)
-        log_z, theta, theta_var, inverse, inverse_var = noise_tilted(
-            mean_c, var_c, f_var, resid, row_var[i], eta, work
-        )
+        if like == GAUSSIAN:
+            log_z, theta, theta_var, inverse, inverse_var = noise_tilted(
+                mean_c, var_c, f_var, resid, row_var[i], eta, work
+            )
+            slope, curvature = inverse * resid, inverse - resid * resid * inverse_var
+        else:
+            log_z, theta, theta_var, slope, second = scale_tilted(
+                mean_c, var_c, f_var, resid, row_var[i], eta, mix, work
+            )
+            curvature = -second
         sigma2 = math.exp(theta) + row_var[i]
         diag[i, 4] = max(abs(theta - noise[0]) / math.sqrt(noise[1]), abs(theta_var / noise[1] - 1.0))
         if share < 1.0:
@@ -157,25 +162,28 @@ def _visit(
             new_noise[1, i] = nu + damping[2] * ((theta / theta_var - mean_c / var_c) / eta - nu)
     else:
         sigma2 = math.exp(noise[0]) + row_var[i]
-        t = f_var + sigma2 / eta
-        inverse, inverse_var = 1.0 / t, 0.0
-        log_z = -0.5 * (math.log(t) + resid * resid / t - (1.0 - eta) * math.log(sigma2)) + _log_power(eta)
+        if like == GAUSSIAN:
+            t = f_var + sigma2 / eta
+            slope, curvature = resid / t, 1.0 / t
+            log_z = -0.5 * (math.log(t) + resid * slope - (1.0 - eta) * math.log(sigma2)) + _log_power(eta)
+        else:
+            log_z, slope, second = likelihood_at(like, y[i], resid, f_var, sigma2, eta, mix)
+            curvature = -second
         new_noise[0, i], new_noise[1, i] = site_noise[0, i], site_noise[1, i]
         diag[i, 4] = 0.0
 
     # Output-weight site (eqs. sites_tauv, sites_nuv) and its damping (eqs. siteupdate_tauv, siteupdate_nuv).
-    curvature = inverse - resid * resid * inverse_var
     slack = 1.0 - curvature * quad_g
     diag[i, 3] = 0.0
     if quad_q > 0.0:
-        tilted_mean = f_mean + quad_g * inverse * resid
+        tilted_mean = f_mean + quad_g * slope
         tilted_var = quad_g * slack
         diag[i, 3] = max(abs(tilted_mean - mean_q) / math.sqrt(quad_q), abs(tilted_var / quad_q - 1.0))
     moved = False
     if damping[1] > 0.0 and not skip_v and slack > IMPROPER:
         site_tau = curvature / (eta * slack)
-        site_nu = (curvature * f_mean + inverse * resid) / (eta * slack)
-        moved = _damp_output_site(
+        site_nu = (curvature * f_mean + slope) / (eta * slack)
+        moved = damp_output_site(
             i, eta, damping[1], site_tau, site_nu, dir_v, tau_v, nu_v, mg, a, sm, mu_c,
             quad, quad_g, a_mg, gain_v, new_dir_v, new_tau_v, new_nu_v,
         )  # fmt: skip
@@ -197,11 +205,17 @@ def _visit(
         if not (visit_h and active[k]):
             continue
         s = cov[k, k] + gain_v * a[k] * a[k]
-        t0 = f_var - vg[k] * (s + mu_c[k] * mu_c[k]) + noise_var
-        t0 = max(t0, noise_var * (1.0 + 1e-12))
-        mean, var, nodes = h_tilted(
-            mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
-        )
+        v0 = f_var - vg[k] * (s + mu_c[k] * mu_c[k])
+        if like == GAUSSIAN:
+            t0 = max(v0 + noise_var, noise_var * (1.0 + 1e-12))
+            mean, var, nodes = h_tilted(
+                mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
+            )
+        else:
+            mean, var, nodes = h_tilted_by(
+                mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], max(v0, 0.0), resid,
+                like, y[i], sigma2, mix, work,
+            )  # fmt: skip
         diag[i, 6] += nodes
         if eta * tau * v[k] >= 1.0 - IMPROPER or not (var > 0.0 and abs(mean) < math.inf):
             skipped += 1.0
@@ -215,110 +229,31 @@ def _visit(
 
 
 @njit(**_JIT)
-def _damp_output_site(
-    i, eta, delta, site_tau, site_nu, dir_v, tau_v, nu_v, mg, a, sm, mu_c,
-    quad, quad_g, a_mg, gain_v, new_dir_v, new_tau_v, new_nu_v,
-):  # fmt: skip
-    r"""Rank-one damping of the output site of row i; False where the result would be improper.
-
-    The damped precision T = d₁ααᵀ + d₂gg ᵀ (α the old direction, g = m_g; d₁ = (1-δ)τ_old,
-    d₂ = δτ_new, signs kept) is replaced by its eigenvector e of largest |λ|, and the location by
-    ν = b + (λeeᵀ - T) μ, μ the mean of cavity × full rank-two site: the same mean results.
-    """
-    outputs = mg.shape[0]
-    d1 = (1.0 - delta) * tau_v[i]
-    d2 = delta * site_tau
-    aa = 0.0
-    ag = 0.0
-    gg = 0.0
-    for j in range(outputs):
-        aa += dir_v[i, j] * dir_v[i, j]
-        ag += dir_v[i, j] * mg[j]
-        gg += mg[j] * mg[j]
-    # leading eigenvalue of the 2 x 2 matrix D G
-    half_trace = 0.5 * (d1 * aa + d2 * gg)
-    det = d1 * d2 * (aa * gg - ag * ag)
-    root = math.sqrt(max(half_trace * half_trace - det, 0.0))
-    lam = half_trace + root if half_trace >= 0.0 else half_trace - root
-    if abs(d1 * aa - lam) >= abs(d2 * gg - lam):
-        z1, z2 = -d1 * ag, d1 * aa - lam
-    else:
-        z1, z2 = d2 * gg - lam, -d2 * ag
-    norm2 = z1 * z1 * aa + 2.0 * z1 * z2 * ag + z2 * z2 * gg
-    if not norm2 > 0.0:  # δ = 1 and an old direction of zero, or both precisions zero
-        z1, z2, norm2 = 0.0, 1.0, gg
-    norm = math.sqrt(norm2)
-    z1 /= norm
-    z2 /= norm
-    # Uᵀ(μ₋ + ηΣ₋b) and UᵀΣ₋U for U = [α, g]; Σ₋α = a(1 + gain·quad), Σ₋g = sm
-    stretch = 1.0 + gain_v * quad
-    m11 = quad * stretch
-    m12 = a_mg * stretch
-    m22 = quad_g
-    y1 = 0.0
-    y2 = 0.0
-    for j in range(outputs):
-        b = (1.0 - delta) * nu_v[i, j] + delta * site_nu * mg[j]
-        y1 += dir_v[i, j] * mu_c[j] + eta * stretch * a[j] * b
-        y2 += mg[j] * mu_c[j] + eta * sm[j] * b
-    # Uᵀμ = (I + ηMD)⁻¹ y
-    p11, p12 = 1.0 + eta * m11 * d1, eta * m12 * d2
-    p21, p22 = eta * m12 * d1, 1.0 + eta * m22 * d2
-    det_p = p11 * p22 - p12 * p21
-    if not det_p > IMPROPER:
-        return False
-    u1 = (p22 * y1 - p12 * y2) / det_p
-    u2 = (p11 * y2 - p21 * y1) / det_p
-    along = lam * (z1 * u1 + z2 * u2)
-    for j in range(outputs):
-        e = z1 * dir_v[i, j] + z2 * mg[j]
-        b = (1.0 - delta) * nu_v[i, j] + delta * site_nu * mg[j]
-        new_nu_v[i, j] = b + along * e - d1 * u1 * dir_v[i, j] - d2 * u2 * mg[j]
-        new_dir_v[i, j] = e
-    new_tau_v[i] = lam
-    return True
-
-
-@njit(**_JIT)
 def visit_rows(
     y, row_var, h_mean, h_var, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
-    eta, damping, visit_h, kind, scale, active,
+    eta, damping, visit_h, kind, scale, active, like, mix, in_turn, weight, design, w_mean, w_cov,
     new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
 ):  # fmt: skip
-    """Visit all rows of a block with the posterior held still."""
-    units = h_mean.shape[1]
-    cav = np.empty((4, units + 1))
-    vec = np.empty((4, units + 1))
-    work = np.empty((2, MAX_NODES))
-    for i in range(y.shape[0]):
-        _visit(
-            i, y, row_var, h_mean[i], h_var[i], sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
-            eta, damping, visit_h, kind, scale, active,
-            new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
-        )  # fmt: skip
+    """Visit all rows, with the posterior held still or, ``in_turn``, one by one.
 
-
-@njit(**_JIT)
-def visit_rows_in_turn(
-    y, row_var, weight, design, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
-    eta, damping, visit_h, kind, scale, active, w_mean, w_cov,
-    new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
-):  # fmt: skip
-    """Visit rows one by one; w_mean, w_cov and noise follow each visit (paper, Alg. 1, line 5).
-
-    design is (1, n, r), shared by all units, or (K, n, r). A change that would make a covariance
-    improper is halved until it does not; returns how many were.
+    Held still, h_mean and h_var are the marginals of the activations. In turn, w_mean, w_cov and noise
+    follow each visit (paper, Alg. 1, line 5) and the marginals come from them; design is (1, n, r), shared
+    by all units, or (K, n, r). A change that would make a covariance improper is halved until it does not;
+    returns how many were. One function for both: each further entry would be compiled anew, whole.
     """
-    units, rank = w_mean.shape
+    units, rank = sites_h.shape[2], w_mean.shape[1]
     cav = np.empty((4, units + 1))
     vec = np.empty((4, units + 1))
-    work = np.empty((2, MAX_NODES))
+    work = np.empty((3, MAX_NODES))
     m = np.empty(units)
     v = np.empty(units)
     image = np.empty((units, rank))
     shortened = 0
     for i in range(y.shape[0]):
         for k in range(units):
+            if not in_turn:
+                m[k], v[k] = h_mean[i, k], h_var[i, k]
+                continue
             x = design[k % design.shape[0], i]
             mean = 0.0
             var = 0.0
@@ -333,9 +268,11 @@ def visit_rows_in_turn(
             v[k] = var
         _visit(
             i, y, row_var, m, v, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
-            eta, damping, visit_h, kind, scale, active,
+            eta, damping, visit_h, kind, scale, active, like, mix,
             new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag, cav, vec, work,
         )  # fmt: skip
+        if not in_turn:
+            continue
         for k in range(units):
             d_tau = weight[i] * (new_h[0, i, k] - sites_h[0, i, k])
             d_nu = weight[i] * (new_h[1, i, k] - sites_h[1, i, k])

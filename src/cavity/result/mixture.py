@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cavity.ep.solve import Solution
+from cavity.model.data import Prepared
 from cavity.result.posterior import FittedPosterior, Predictive
+from cavity.result.predict import check_levels, invert
 from cavity.types import FloatArray, Gaussian
 
 
@@ -15,6 +19,11 @@ class MixturePosterior:
 
     def __init__(self, components: list[FittedPosterior], weights: FloatArray) -> None:
         self.components, self.weights = components, np.asarray(weights, float)
+
+    @classmethod
+    def of(cls, prepared: Prepared, solutions: Sequence[Solution], weights: FloatArray) -> MixturePosterior:
+        """The mixture of several solutions over the same rows."""
+        return cls([FittedPosterior(prepared, s) for s in solutions], weights)
 
     @property
     def main(self) -> FittedPosterior:
@@ -44,23 +53,40 @@ class MixturePosterior:
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level, by bisection between the components' quantiles."""
-        levels = np.atleast_1d(np.asarray(levels, float))
+        levels = check_levels(levels)
         parts = np.stack([c.quantiles(X, levels, noise_var) for c in self.components])
         if len(self.components) == 1:
             return parts[0]
         lo, hi = parts.min(axis=0), parts.max(axis=0)
-        for _ in range(50):
-            mid = 0.5 * (lo + hi)
-            level = np.stack([self.cdf(X, mid[:, j], noise_var) for j in range(len(levels))], axis=1)
-            below = level < levels
-            lo, hi = np.where(below, mid, lo), np.where(below, hi, mid)
-        return 0.5 * (lo + hi)
+        discrete = self.main.spec.likelihood.discrete
+        width = 0.5 * (hi - lo) * (1.0 + 1e-9) + (1.0 if discrete else 0.0)
+
+        def distribution(y: FloatArray) -> FloatArray:
+            return self.cdf(X, y, noise_var)
+
+        columns = [
+            invert(distribution, level, 0.5 * (lo + hi)[:, j], width[:, j], discrete)
+            for j, level in enumerate(levels)
+        ]
+        return np.stack(columns, axis=1)
 
     @property
     def loo_log_density(self) -> FloatArray:
         """Leave-one-out log densities of the mixture, in the units of y."""
         parts = np.stack([c.loo.log_density for c in self.components])
         return np.logaddexp.reduce(parts + np.log(self.weights)[:, None], axis=0)
+
+    @property
+    def mean_loo(self) -> float:
+        """Their mean over the rows, weighted."""
+        return float(np.average(self.loo_log_density, weights=self.main.prepared.data.weight))
+
+    @property
+    def outlier_probability(self) -> FloatArray:
+        """P(outlier | y) of each training row, the fits weighted by how well they predict it without it."""
+        log_p = np.stack([c.loo.log_density for c in self.components]) + np.log(self.weights)[:, None]
+        share = np.exp(log_p - np.logaddexp.reduce(log_p, axis=0))
+        return np.sum(share * np.stack([c.outlier_probability for c in self.components]), axis=0)
 
     @property
     def log_evidence(self) -> float:

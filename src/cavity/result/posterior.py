@@ -49,11 +49,10 @@ class FittedPosterior:
         s = self.prepared.scaling
         f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
         row_var = self._row_var(noise_var, len(f.mean))
-        y = predict.target_moments(f, self.state.posterior.noise, row_var, plug_in)
+        y = predict.target_moments(f, self.state.posterior.noise, row_var, plug_in, self.spec.likelihood)
         scale = s.y_scale**2
-        return Predictive(
-            s.y_mean + s.y_scale * y.mean, scale * y.var, scale * f.var, scale * (y.var - f.var)
-        )
+        known = scale * (f.var if self.spec.likelihood.location else y.var - y.noise_var)
+        return Predictive(s.y_mean + s.y_scale * y.mean, scale * y.var, known, scale * y.noise_var)
 
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log p(y | x) per row, in the units of y."""
@@ -61,7 +60,8 @@ class FittedPosterior:
         f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
         target = s.target(check_vector(y, len(f.mean), "y"))
         row_var = self._row_var(noise_var, len(f.mean))
-        out = predict.log_density(target, f, self.state.posterior.noise, row_var, plug_in)
+        noise = self.state.posterior.noise
+        out = predict.log_density(target, f, noise, row_var, plug_in, self.spec.likelihood)
         return out - np.log(s.y_scale)
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
@@ -69,14 +69,16 @@ class FittedPosterior:
         s = self.prepared.scaling
         f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
         row_var = self._row_var(noise_var, len(f.mean))
-        return s.y_mean + s.y_scale * predict.quantiles(levels, f, self.state.posterior.noise, row_var)
+        noise = self.state.posterior.noise
+        return s.y_mean + s.y_scale * predict.quantiles(levels, f, noise, row_var, self.spec.likelihood)
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x) per row."""
         s = self.prepared.scaling
         f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
         target = s.target(check_vector(y, len(f.mean), "y"))
-        return predict.cdf(target, f, self.state.posterior.noise, self._row_var(noise_var, len(f.mean)))
+        row_var = self._row_var(noise_var, len(f.mean))
+        return predict.cdf(target, f, self.state.posterior.noise, row_var, self.spec.likelihood)
 
     def _row_var(self, noise_var: Any, n: int) -> FloatArray:
         if noise_var is None:
@@ -100,8 +102,17 @@ class FittedPosterior:
         return value - weight * float(np.log(self.prepared.scaling.y_scale))
 
     @property
+    def outlier_probability(self) -> FloatArray:
+        """P(outlier | y) of each training row, with f and θ as they are known without the row."""
+        s, data, loo = self.prepared.scaling, self.prepared.data, self.loo
+        y, known = s.y_mean + s.y_scale * data.y, s.y_scale**2 * data.row_var
+        return predict.outlier_probability(y, loo.f, loo.noise, known, self.spec.likelihood)
+
+    @property
     def noise_sd(self) -> float:
-        """Posterior mean of the noise standard deviation."""
+        """Posterior mean of e^(θ/2): standard deviation (or scale) of the noise, NaN where it has none."""
+        if not self.spec.likelihood.has_scale:
+            return float("nan")
         q = self.state.posterior.noise
         return float(np.exp(0.5 * q.mean + 0.125 * q.var)) * self.prepared.scaling.y_scale
 
@@ -118,8 +129,8 @@ class FittedPosterior:
             f"{self.spec.n_hidden} hidden unit(s), {self.spec.n_inputs - self.spec.bias} input(s), "
             f"{self.prepared.data.n_rows} row(s), {len(self.solution.history)} sweep(s), "
             f"largest moment mismatch {self.solution.mismatch:.1e}.",
-            f"Leave-one-out log density {loo.mean:.3f} per row, log evidence {self.log_evidence:.2f}, "
-            f"noise sd {self.noise_sd:.4g}.",
+            f"Leave-one-out log density {loo.mean:.3f} per row, log evidence {self.log_evidence:.2f}"
+            + (f", noise sd {self.noise_sd:.4g}." if self.spec.likelihood.has_scale else "."),
         ]
         if loo.improper.any():
             lines.append(

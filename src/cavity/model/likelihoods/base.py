@@ -2,8 +2,9 @@ r"""The likelihood contract: everything the engine asks of p(y | f, θ)^η is on
 
 .. math:: \log Z(y; m, V, \theta, \eta) = \log \int p(y \mid f, \theta)^\eta N(f \mid m, V)\, df
 
-with its first two derivatives in m (`algorithm.md` §2). Subclasses give ``log_density`` and get
-the rest by quadrature; closed forms are overrides.
+with its first two derivatives in m. A likelihood says what its density is and where it peaks, and gets the
+integral by quadrature; closed forms are overrides. What a fitted model needs besides (moments, distribution
+function, draws) is three short methods. `cavity.model.likelihoods.poisson` is the shortest live example.
 """
 
 from __future__ import annotations
@@ -13,60 +14,206 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from cavity.numerics.bounded import bounded_grids, grid_moments, log_normaliser
+from cavity.numerics.kernel_tilted import SPACING
 from cavity.numerics.quadrature import gauss_hermite
-from cavity.types import Floats, Gaussian
+from cavity.types import FloatArray, Floats, Gaussian, IntArray
+
+LOG_SCALES = np.linspace(-14.0, 1.0, 151)  # of `Likelihood.fitted_log_scale`, standardised target
+PREDICTIVE_NODES = 48  # Gauss–Hermite nodes over f where a likelihood has no closed predictive form
 
 
 class LogZ(NamedTuple):
-    """log Z with its first and second derivative in the mean of f."""
+    """A logarithm with its first and second derivative in the (mean of) f."""
 
     value: Floats
     d1: Floats
     d2: Floats
 
 
-class Likelihood(ABC):
-    """p(y | f, θ), θ a log-scale or absent (``has_scale`` False).
+class Peak(NamedTuple):
+    """Where p(y | f) peaks over f (NaN: nowhere), log p there, and how sharply it falls.
 
-    ``kernel`` names the compiled row kernel that implements it; None runs the NumPy path.
+    ``curvature`` is the largest -∂² log p/∂f² where p is within e^-8 of its peak; it sets the grids' spacing.
+    """
+
+    mode: Floats
+    log_density: Floats
+    curvature: Floats
+
+
+class Bounds(NamedTuple):
+    """What the engine's grids rest on: log Z is at most ``upper`` and curves by at most ``curvature`` in m.
+
+    ``misfit`` bounds how many times that much it curves on the way from m to the peak; where it is larger
+    than the gain in log Z on that way, the gain counts.
+    """
+
+    upper: Floats
+    curvature: Floats
+    misfit: Floats
+
+
+class Predicted(NamedTuple):
+    """Mean and variance of y when f is uncertain; ``noise_var`` is the part that remains once f is known."""
+
+    mean: Floats
+    var: Floats
+    noise_var: Floats
+
+
+class KernelForm(NamedTuple):
+    """The likelihood as the compiled kernels know it: a code and its components, arrays only."""
+
+    code: int
+    mix: FloatArray
+
+
+class Likelihood(ABC):
+    """p(y | f, θ), θ a log-scale or absent (``has_scale`` False). Subclasses are frozen dataclasses.
+
+    Attributes
+    ----------
+    has_scale : bool
+        There is a θ to infer.
+    location : bool
+        y is f plus noise of scale e^(θ/2): the target is standardised, and rows may have known noise
+        variances (``row_var``, added to e^θ).
+    discrete : bool
+        y takes integer values only.
+    default_fraction : float
+        η that suits it: where the integral has a closed form.
     """
 
     has_scale: ClassVar[bool] = True
-    kernel: ClassVar[str | None] = None
+    location: ClassVar[bool] = True
+    discrete: ClassVar[bool] = False
+    default_fraction: ClassVar[float] = 1.0
 
     @abstractmethod
     def log_density(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
         """log p(y | f, θ); ``row_var`` is a known noise variance of the row, zero if none."""
 
     @abstractmethod
-    def width(self, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
-        """Variance-like scale of f on which p(y | f, θ)^η varies, for the node spacing."""
+    def peak(self, y: Floats, log_scale: Floats, row_var: Floats) -> Peak:
+        """Where p(y | f, θ) peaks over f, and how sharply."""
 
     @abstractmethod
-    def log_z_upper(self, var: Floats, log_scale: Floats, row_var: Floats, fraction: float) -> Floats:
-        """Upper bound of log Z over all y and means when V >= var."""
+    def moments(self, f: Floats, log_scale: Floats, row_var: Floats) -> Gaussian:
+        """E[y | f, θ] and Var[y | f, θ]."""
+
+    @abstractmethod
+    def cdf(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
+        """P(Y <= y | f, θ)."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, f: Floats, log_scale: Floats, row_var: Floats) -> FloatArray:
+        """Draws of y given f, of the broadcast shape."""
+
+    def check_target(self, y: FloatArray) -> None:  # noqa: B027
+        """Raise a `ValueError` that names the first row whose y cannot come from this likelihood."""
+
+    def adapted(self, y: FloatArray, weight: FloatArray) -> Likelihood:
+        """The same likelihood with what it takes from the training target, if anything."""
+        return self
+
+    def fitted_log_scale(self, y: FloatArray, f: FloatArray, row_var: Floats, weight: FloatArray) -> float:
+        """The θ under which y is most likely, given f; the default takes the best of a grid."""
+        total = [weight @ self.log_density(y, f, scale, row_var) for scale in LOG_SCALES]
+        return float(LOG_SCALES[int(np.argmax(total))])
+
+    def kernel_form(self, fraction: float) -> KernelForm | None:
+        """The compiled form at this fraction; None runs the NumPy path."""
+        return None
+
+    def derivatives(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> LogZ:
+        """log p with its derivatives in f; default by central differences, good to 1e-7 of the peak's."""
+        step = 1e-4 / np.sqrt(self.peak(y, log_scale, row_var).curvature)
+        low, mid, high = (
+            self.log_density(y, f + sign * step, log_scale, row_var) for sign in (-1.0, 0.0, 1.0)
+        )
+        return LogZ(mid, (high - low) / (2.0 * step), (high - 2.0 * mid + low) / step**2)
+
+    def bounds(
+        self, y: Floats, f: Gaussian, var_min: Floats, log_scale: Floats, row_var: Floats, fraction: float
+    ) -> Bounds:
+        """Bounds of log Z for V >= ``var_min``; ``f`` are the moments of f where a grid starts from.
+
+        The default ignores what V takes off the peak. If -∂² η log p <= κ, then -∂² log Z <= 1/(V + 1/κ).
+        """
+        peak = self.peak(y, log_scale, row_var)
+        return Bounds(
+            fraction * peak.log_density, 1.0 / (var_min + 1.0 / (fraction * peak.curvature)), np.inf
+        )
 
     def log_z(
-        self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats, fraction: float = 1.0
+        self,
+        y: Floats,
+        f: Gaussian,
+        log_scale: Floats,
+        row_var: Floats,
+        fraction: float = 1.0,
+        derivatives: bool = True,
     ) -> LogZ:
-        """log ∫ p(y|f,θ)^η N(f|m,V) df and derivatives; default by 64-node Gauss–Hermite.
+        """log ∫ p(y|f,θ)^η N(f|m,V) df and derivatives (NaN if not asked for), by quadrature.
 
-        From Stein's identity: ∂ log Z/∂m = E[f - m]/V and ∂² log Z/∂m² = (Var f - V)/V² under the
-        tilted density. Right for densities no narrower than about a third of √V.
+        Under the tilted density ∂ = E[f - m]/V and ∂² = (Var f - V)/V², which keep their digits where V is
+        wide against the likelihood, and ∂ = E[η ∂ log p], ∂² = E[η ∂² log p] + Var[η ∂ log p], which do
+        elsewhere.
         """
-        nodes, weights = gauss_hermite(64)
-        mean, var = np.asarray(f.mean, float)[..., None], np.asarray(f.var, float)[..., None]
-        offset = np.sqrt(var) * nodes
-        log_p = fraction * self.log_density(
-            np.asarray(y)[..., None],
-            mean + offset,
-            np.asarray(log_scale)[..., None],
-            np.asarray(row_var)[..., None],
-        )
-        top = log_p.max(axis=-1, keepdims=True)
-        w = weights * np.exp(log_p - top)
-        total = w.sum(axis=-1)
-        first = (w * offset).sum(axis=-1) / total
-        second = (w * (offset - first[..., None]) ** 2).sum(axis=-1) / total
-        v = var[..., 0]
-        return LogZ(top[..., 0] + np.log(total), first / v, (second - v) / v**2)
+        parts = np.broadcast_arrays(*(np.asarray(a, float) for a in (y, *f, log_scale, row_var)))
+        shape = parts[0].shape
+        target, mean, var, scale, known = (np.ravel(a) for a in parts)
+        peak = self.peak(target, scale, known)
+        at_mean = fraction * self.log_density(target, mean, scale, known)
+        gain = np.maximum(fraction * peak.log_density - at_mean, 0.0)
+        step = SPACING / np.sqrt(1.0 / var + fraction * peak.curvature * (1.0 + 4.0 * gain))
+        out = np.full((3, len(mean)), np.nan)
+
+        def log_factor(x: FloatArray, items: IntArray) -> FloatArray:
+            i = (items, None)
+            return fraction * self.log_density(target[i], x, scale[i], known[i])
+
+        mode = np.broadcast_to(np.asarray(peak.mode, float), mean.shape)
+        with np.errstate(over="ignore"):
+            for grid in bounded_grids(log_factor, Gaussian(mean, var), gain, step, mode):
+                i = grid.items
+                out[0, i] = log_normaliser(grid) - 0.5 * np.log(2.0 * np.pi * var[i])
+                if derivatives:
+                    moments, w = grid_moments(grid, mean)
+                    at = (i, None)
+                    x = np.where(w > 0.0, grid.x, mean[at])
+                    _, d1, d2 = self.derivatives(target[at], x, scale[at], known[at])
+                    slope = fraction * np.sum(w * d1, axis=1)
+                    spread = np.sum(w * (fraction * d1 - slope[:, None]) ** 2, axis=1)
+                    wide = var[i] * fraction * np.broadcast_to(peak.curvature, mean.shape)[i] > 1.0
+                    out[1, i] = np.where(wide, (moments.mean - mean[i]) / var[i], slope)
+                    second = fraction * np.sum(w * d2, axis=1) + spread
+                    out[2, i] = np.where(wide, (moments.var - var[i]) / var[i] ** 2, second)
+        return LogZ(*(row.reshape(shape) for row in out))
+
+    def predictive_moments(self, f: Gaussian, log_scale: Floats, row_var: Floats) -> Predicted:
+        """E y and Var y for f ~ N; in closed form where y is f plus noise."""
+        if self.location:
+            noise = self.moments(f.mean, log_scale, row_var).var
+            return Predicted(f.mean, f.var + noise, noise + np.zeros_like(f.var))
+        x, weights = _nodes(f)
+        given = self.moments(x, np.asarray(log_scale)[..., None], np.asarray(row_var)[..., None])
+        mean, noise = given.mean @ weights, given.var @ weights
+        return Predicted(mean, noise + (given.mean - mean[..., None]) ** 2 @ weights, noise)
+
+    def predictive_cdf(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
+        """P(Y <= y) for f ~ N."""
+        x, weights = _nodes(f)
+        scale, known = np.asarray(log_scale)[..., None], np.asarray(row_var)[..., None]
+        return self.cdf(np.asarray(y)[..., None], x, scale, known) @ weights
+
+    def outlier_probability(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
+        """P(y is an outlier | y) for f ~ N; zero where the likelihood knows of none."""
+        return np.zeros(np.broadcast_shapes(*(np.shape(a) for a in (y, *f, log_scale, row_var))))
+
+
+def _nodes(f: Gaussian) -> tuple[FloatArray, FloatArray]:
+    nodes, weights = gauss_hermite(PREDICTIVE_NODES)
+    mean, var = np.asarray(f.mean, float), np.asarray(f.var, float)
+    return mean[..., None] + np.sqrt(var)[..., None] * nodes, np.asarray(weights)

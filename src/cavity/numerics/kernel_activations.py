@@ -1,0 +1,270 @@
+r"""Compiled tilted activations under a likelihood that is not Gaussian (paper, eqs. qf_cond, qh_tilted).
+
+The grids are those of `cavity.numerics.kernel_tilted`; the likelihoods come from
+`cavity.numerics.kernel_likelihoods`. NumPy twin: `cavity.ep.row_tilted.tilted_activations`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from cavity.numerics.fastmath import erf, erfcx, exp_nonpositive
+from cavity.numerics.kernel_likelihoods import MIXTURE, PROBIT, likelihood_at, mixture, probit
+from cavity.numerics.kernel_tilted import (
+    _JIT,
+    DIRECT,
+    ERF,
+    ERF_SPACING,
+    LINEAR,
+    MAX_GAIN,
+    MAX_NODES,
+    SATURATED,
+    SPACING,
+    TAIL,
+    likelihood_mode,
+)
+
+_RSQRT2 = 1.0 / math.sqrt(2.0)
+_ERF_SLOPE = math.sqrt(2.0 / math.pi)
+# Components below this share all over a grid are left out of it; together they change log Z by less than
+# 1e-7. 1e-12 would keep all of them for a Student-t of four degrees of freedom.
+_SHARE = 1e-8
+
+
+@njit(**_JIT)
+def _log_likelihood(like, y, resid, var, sigma2, mix):
+    """log Z up to what does not depend on m and V."""
+    if like == PROBIT:
+        return probit(-y * resid / math.sqrt(1.0 + var))[0]
+    return mixture(resid * resid, var, sigma2, mix)[0]
+
+
+@njit(**_JIT)
+def _bounds(like, y, resid, var, var_min, sigma2, mix):
+    """Upper bound of log Z where V >= var_min, of its curvature at r = 0, and of r·∂/2 on the way there.
+
+    The last is r²/2V_y for a Gaussian; a mixture's is largest where a wider component takes over.
+    """
+    at = _log_likelihood(like, y, resid, var, sigma2, mix)
+    if like == PROBIT:
+        return 0.0, 1.0 / (1.0 + var_min), -at, at
+    upper, curvature, _ = mixture(0.0, var_min, sigma2, mix)
+    misfit = 0.0
+    r2 = resid * resid
+    for _ in range(8):
+        if misfit >= 0.5 * r2 * curvature:  # no smaller r can reach it
+            break
+        misfit = max(misfit, 0.5 * r2 * mixture(r2, var, sigma2, mix)[1])
+        r2 *= 0.25
+    misfit += upper - mixture(0.0, var, sigma2, mix)[0]
+    return upper, curvature, min(misfit, upper - at), at
+
+
+@njit(**_JIT)
+def _share(j, r2, var, sigma2, mix):
+    """w_j N(r | 0, V + c_j σ²)."""
+    inverse = 1.0 / (var + mix[1, j] * sigma2)
+    return mix[0, j] * math.sqrt(inverse) * exp_nonpositive(-0.5 * r2 * inverse)
+
+
+@njit(**_JIT)
+def _window(left, right, var_left, var_right, var_min, sigma2, mix):
+    """First and last component that matter on a grid from whose ends r and V are given; c_j increases with j.
+
+    A wide component's share grows with r² and falls with V, a narrow one's is largest at the smallest r² and
+    either end of V, which is convex on the grid.
+    """
+    far, near = max(left * left, right * right), min(left * left, right * right)
+    near = 0.0 if left * right < 0.0 else near
+    var_max = max(var_left, var_right)
+    first, last = 0, mix.shape[1] - 1
+    least = _SHARE * math.exp(mixture(far, var_min, sigma2, mix)[0])
+    while last > 0 and _share(last, far, var_min, sigma2, mix) < least:
+        last -= 1
+    least = _SHARE * math.exp(mixture(near, var_min, sigma2, mix)[0])
+    least_wide = _SHARE * math.exp(mixture(near, var_max, sigma2, mix)[0])
+    while (
+        first < last
+        and _share(first, near, var_min, sigma2, mix) < least
+        and _share(first, near, var_max, sigma2, mix) < least_wide
+    ):
+        first += 1
+    return first, last
+
+
+@njit(**_JIT)
+def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
+    """Likelihood over e^upper at the nodes lo + step·q of h into work[0]."""
+    out, r, v = work[0], work[1], work[2]
+    if kind == ERF:
+        for q in range(n):
+            d = scale * erf((lo + step * q) * _RSQRT2) - mg
+            v[q] = max(v0 + d * (2.0 * c + d * s), 0.0)
+            r[q] = r0 - mu * d
+    else:
+        for q in range(n):
+            d = scale * (lo + step * q) - mg
+            v[q] = max(v0 + d * (2.0 * c + d * s), 0.0)
+            r[q] = r0 - mu * d
+    if like == PROBIT:
+        for q in range(n):
+            z = -y * r[q] / math.sqrt(1.0 + v[q])
+            tail = 0.5 * exp_nonpositive(-0.5 * z * z) * erfcx(abs(z) * _RSQRT2)
+            out[q] = tail if z < 0.0 else 1.0 - tail
+        return
+    for q in range(n):
+        out[q] = 0.0
+        r[q] = -0.5 * r[q] * r[q]
+    for j in range(first, last + 1):
+        extra = mix[1, j] * sigma2
+        weight = mix[0, j] * math.exp(-upper)
+        for q in range(n):
+            root = 1.0 / math.sqrt(v[q] + extra)
+            out[q] += weight * root * exp_nonpositive(r[q] * root * root)
+
+
+@njit(**_JIT)
+def _wide(mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
+    """Tilted moments under a cavity wider than the bend of erf; `kernel_tilted._h_wide` tells how."""
+    n = int(2.0 * SATURATED / step) + 2
+    if not 2 <= n <= MAX_NODES:  # more than the workspace holds: trim to where the density lives instead
+        return 0.0, -1.0, 0
+    step = 2.0 * SATURATED / (n - 1)
+    _fill(
+        -40.0, 80.0, 2, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+    )  # fmt: skip
+    low, rise = work[0, 0], work[0, 1] - work[0, 0]
+    _fill(
+        -SATURATED, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+    )  # fmt: skip
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    prec = 1.0 / vc
+    for q in range(n):
+        h = -SATURATED + step * q
+        z = h - mc
+        rest = work[0, q] - low - rise * 0.5 * (1.0 + erf(h * _RSQRT2))
+        w = rest * exp_nonpositive(-0.5 * z * z * prec)
+        s0 += w
+        s1 += w * z
+        s2 += w * z * z
+    unit = step * math.sqrt(prec / (2.0 * math.pi))
+    a = mc / math.sqrt(1.0 + vc)
+    cdf = 0.5 * math.erfc(-a * _RSQRT2)
+    pdf = math.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi)
+    total = low + rise * cdf + unit * s0
+    mean = (rise * vc / math.sqrt(1.0 + vc) * pdf + unit * s1) / total
+    second = (low * vc + rise * (vc * cdf - vc * vc * a * pdf / (1.0 + vc)) + unit * s2) / total
+    var = second - mean * mean
+    if not (total > 1e-6 * (low + abs(rise)) and var > 0.02 * second):
+        return 0.0, -1.0, n
+    return mc + mean, var, n
+
+
+@njit(**_JIT)
+def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, work):
+    r"""Mean and variance of one tilted activation (paper, eqs. qf_cond, qh_tilted), and the nodes used.
+
+    N(h | mc, vc) · Z(y; m(h), V(h)) with m(h) = m_f + μ(g - m_g) and V(h) = v0 + 2c(g - m_g) + s(g - m_g)²;
+    r0 = target - m_f. The likelihood is bounded, so every point within e^-28 of the density at the cavity
+    mean lies inside the grid, whatever the number of modes.
+    """
+    g = scale * math.erf(mc * _RSQRT2) if kind == ERF else scale * mc
+    d = g - mg
+    resid = r0 - mu * d
+    var = max(v0 + d * (2.0 * c + d * s), 0.0)
+    if kind == LINEAR and s == 0.0 and c == 0.0:  # f is Gaussian: moments from the derivatives of log Z
+        b = mu * scale
+        _, slope, curvature = likelihood_at(like, y, resid, v0 + b * b * vc, sigma2, 1.0, mix)
+        return mc + vc * b * slope, vc + vc * vc * b * b * curvature, 1
+    sd = math.sqrt(vc)
+    prec = 1.0 / vc
+    var_min = max(0.0, v0 - c * c / s) if s > 0.0 else max(v0, 0.0)
+    upper, curvature, misfit, at_mean = _bounds(like, y, resid, var, var_min, sigma2, mix)
+    gain = max(0.0, upper - at_mean)
+    t_min = 1.0 / curvature
+    slope = scale * _ERF_SLOPE if kind == ERF else scale
+    step = SPACING / math.sqrt(prec + slope * slope * (mu * mu + s) * curvature * (1.0 + 4.0 * misfit))
+    if kind == ERF:
+        step = min(step, ERF_SPACING)
+    if s > 0.0:
+        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
+    half = sd * math.sqrt(2.0 * (TAIL + gain))
+    lo, hi = mc - half, mc + half
+    first, last = 0, 0
+    if like == MIXTURE:
+        d_lo = (scale * math.erf(lo * _RSQRT2) if kind == ERF else scale * lo) - mg
+        d_hi = (scale * math.erf(hi * _RSQRT2) if kind == ERF else scale * hi) - mg
+        first, last = _window(
+            r0 - mu * d_lo, r0 - mu * d_hi,
+            v0 + d_lo * (2.0 * c + d_lo * s), v0 + d_hi * (2.0 * c + d_hi * s), var_min, sigma2, mix,
+        )  # fmt: skip
+    if kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN:
+        mean, spread, n = _wide(
+            mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+        )  # fmt: skip
+        if spread > 0.0:
+            return mean, spread, n
+    n = int((hi - lo) / step) + 2
+    p_row = work[0]
+    if n > DIRECT or gain > MAX_GAIN:
+        mode = likelihood_mode(kind, scale, mg, mu, r0) if like == MIXTURE else math.nan
+        for _ in range(6):
+            coarse = (hi - lo) / (DIRECT - 1)
+            best = -math.inf
+            at_mode = -math.inf
+            for q in range(-1, DIRECT):
+                h = lo + coarse * q if q >= 0 else mode
+                if q < 0 and not lo <= h <= hi:
+                    continue
+                d = (scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h) - mg
+                v = max(v0 + d * (2.0 * c + d * s), 0.0)
+                p = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+                best = max(best, p)
+                if q >= 0:
+                    p_row[q] = p
+                else:
+                    at_mode = p
+            left, right = math.inf, -math.inf
+            for q in range(DIRECT):
+                if p_row[q] > best - TAIL:
+                    left = min(left, lo + coarse * (q - 1))
+                    right = max(right, lo + coarse * (q + 1))
+            if at_mode > best - TAIL:
+                left = min(left, mode - coarse)
+                right = max(right, mode + coarse)
+            lo, hi = max(lo, left), min(hi, right)
+            n = int((hi - lo) / step) + 2
+            if n <= DIRECT:
+                break
+        n = min(n, MAX_NODES)
+    step = (hi - lo) / (n - 1)
+    if gain <= MAX_GAIN:
+        _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work)
+        for q in range(n):
+            z = lo + step * q - mc
+            p_row[q] *= exp_nonpositive(-0.5 * z * z * prec)
+    else:  # so far off that the weights would underflow: shift by the largest exponent
+        best = -math.inf
+        for q in range(n):
+            h = lo + step * q
+            d = (scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h) - mg
+            v = max(v0 + d * (2.0 * c + d * s), 0.0)
+            p_row[q] = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+            best = max(best, p_row[q])
+        for q in range(n):
+            p_row[q] = math.exp(p_row[q] - best)
+    s0 = 0.0
+    s1 = 0.0
+    for q in range(n):
+        s0 += p_row[q]
+        s1 += p_row[q] * (lo - mc + step * q)
+    mean = s1 / s0
+    s2 = 0.0
+    for q in range(n):
+        z = lo - mc + step * q - mean
+        s2 += p_row[q] * z * z
+    return mc + mean, s2 / s0, n
