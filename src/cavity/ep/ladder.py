@@ -40,6 +40,8 @@ PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at ze
 # the priors do it, on all units.
 VARIANTS = ((1e-4, 1.0, 1000), (0.02, 0.1, 1500), (1e-4, 1.0, 400), (0.05, 0.1, 1500))
 WHISPER = 1e-3
+# The same where the likelihood has no scale to infer (classes, counts), is robust, or its scale is held.
+FIRM_VARIANTS = ((0.02, 0.1, 1500), (0.02, 0.5, 400), (0.02, 0.02, 1500), (0.02, 0.5, 1500))
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 BIAS_VAR = 4.0
 WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
@@ -267,7 +269,8 @@ def _fit_ensemble(
     alone = options.n_starts == 1
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
     solutions: list[Solution] = []
-    variants = [VARIANTS[m] for m in range(min(len(VARIANTS), (options.n_starts + 1) // 2))]
+    firm = spec.likelihood.firm_start or not spec.noise.inferred
+    variants = list(FIRM_VARIANTS if firm else VARIANTS)[: (options.n_starts + 1) // 2]
     while len(solutions) < options.n_starts:
         more = min(len(variants), options.n_starts - len(solutions))
         plans = [Plan(int(seeds[len(solutions) + m]), *variants[m]) for m in range(more)]

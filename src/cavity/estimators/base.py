@@ -194,7 +194,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
             warnings.warn(note, UserWarning, stacklevel=CALLER)
-        mismatch = max(c.solution.mismatch for c in self.posterior_.components)
+        mismatch = self.posterior_.main.solution.mismatch
         if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
             warnings.warn(
                 f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",

@@ -44,7 +44,12 @@ def chunks(count: IntArray) -> Iterator[IntArray]:
 
 
 def bounded_grids(
-    log_factor: LogFactor, cavity: Gaussian, gain: FloatArray, step: FloatArray, mode: FloatArray | None
+    log_factor: LogFactor,
+    cavity: Gaussian,
+    gain: FloatArray,
+    step: FloatArray,
+    mode: FloatArray | None,
+    most: int = MAX_NODES,
 ) -> Iterator[Grid]:
     """Uniform grids that hold all of N(x | cavity) · factor(x), in blocks of items.
 
@@ -59,6 +64,8 @@ def bounded_grids(
         Spacing that resolves the density.
     mode : (J,) array, optional
         Where the factor peaks, NaN where it does so nowhere; None where that is not known.
+    most : int
+        Nodes of a grid at most.
     """
     mean, var = cavity
 
@@ -78,7 +85,7 @@ def bounded_grids(
         items = large[chunk]
         at = np.full(len(items), np.nan) if mode is None else mode[items]
         lo[items], hi[items] = _trim(log_density, items, lo[items], hi[items], step[items], at, coarse)
-    count = np.minimum(((hi - lo) / step).astype(np.int64) + 2, MAX_NODES)
+    count = np.minimum(((hi - lo) / step).astype(np.int64) + 2, most)
     spacing = (hi - lo) / (count - 1)
     for items in chunks(count):
         node = np.arange(count[items[-1]])

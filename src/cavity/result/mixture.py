@@ -38,9 +38,9 @@ class MixturePosterior:
     def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
         """Moments of y; the spread between components counts as epistemic."""
         parts = [c.predict(X, noise_var, plug_in) for c in self.components]
-        y = _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
-        aleatoric = sum(w * p.aleatoric_var for w, p in zip(self.weights, parts, strict=True))
-        return Predictive(y.mean, y.var, y.var - aleatoric, np.asarray(aleatoric))
+        f = _mix(self.weights, [p.mean for p in parts], [p.epistemic_var for p in parts])
+        aleatoric = np.asarray(sum(w * p.aleatoric_var for w, p in zip(self.weights, parts, strict=True)))
+        return Predictive(f.mean, f.var + aleatoric, f.var, aleatoric)  # either part may be infinite
 
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log Σ_m weight_m p_m(y | x)."""
@@ -86,7 +86,8 @@ class MixturePosterior:
         """P(outlier | y) of each training row, the fits weighted by how well they predict it without it."""
         log_p = np.stack([c.loo.log_density for c in self.components]) + np.log(self.weights)[:, None]
         share = np.exp(log_p - np.logaddexp.reduce(log_p, axis=0))
-        return np.sum(share * np.stack([c.outlier_probability for c in self.components]), axis=0)
+        found = np.sum(share * np.stack([c.outlier_probability for c in self.components]), axis=0)
+        return np.minimum(found, 1.0)  # rounding
 
     @property
     def log_evidence(self) -> float:

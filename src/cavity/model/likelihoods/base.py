@@ -15,11 +15,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cavity.numerics.bounded import bounded_grids, grid_moments, log_normaliser
-from cavity.numerics.kernel_tilted import SPACING
+from cavity.numerics.kernel_tilted import MAX_NODES, SPACING
 from cavity.numerics.quadrature import gauss_hermite
 from cavity.types import FloatArray, Floats, Gaussian, IntArray
 
 LOG_SCALES = np.linspace(-14.0, 1.0, 151)  # of `Likelihood.fitted_log_scale`, standardised target
+FARTHEST_GAIN = 1e12  # of log p from the mean of f to its peak, which may be infinite where e^f overflows
+CONCAVE_NODES = 1024
 PREDICTIVE_NODES = 48  # Gauss–Hermite nodes over f where a likelihood has no closed predictive form
 
 
@@ -81,6 +83,10 @@ class Likelihood(ABC):
         variances (``row_var``, added to e^θ).
     discrete : bool
         y takes integer values only.
+    concave : bool
+        log p is concave in f: times a Gaussian it has one peak, and 1024 nodes over it do.
+    firm_start : bool
+        MAP fits for the starts need firm priors; False where the noise alone can regularise them.
     default_fraction : float
         η that suits it: where the integral has a closed form.
     """
@@ -88,6 +94,8 @@ class Likelihood(ABC):
     has_scale: ClassVar[bool] = True
     location: ClassVar[bool] = True
     discrete: ClassVar[bool] = False
+    concave: ClassVar[bool] = False
+    firm_start: ClassVar[bool] = True
     default_fraction: ClassVar[float] = 1.0
 
     @abstractmethod
@@ -166,7 +174,7 @@ class Likelihood(ABC):
         target, mean, var, scale, known = (np.ravel(a) for a in parts)
         peak = self.peak(target, scale, known)
         at_mean = fraction * self.log_density(target, mean, scale, known)
-        gain = np.maximum(fraction * peak.log_density - at_mean, 0.0)
+        gain = np.clip(fraction * peak.log_density - at_mean, 0.0, FARTHEST_GAIN)
         step = SPACING / np.sqrt(1.0 / var + fraction * peak.curvature * (1.0 + 4.0 * gain))
         out = np.full((3, len(mean)), np.nan)
 
@@ -175,8 +183,9 @@ class Likelihood(ABC):
             return fraction * self.log_density(target[i], x, scale[i], known[i])
 
         mode = np.broadcast_to(np.asarray(peak.mode, float), mean.shape)
+        most = CONCAVE_NODES if self.concave else MAX_NODES
         with np.errstate(over="ignore"):
-            for grid in bounded_grids(log_factor, Gaussian(mean, var), gain, step, mode):
+            for grid in bounded_grids(log_factor, Gaussian(mean, var), gain, step, mode, most):
                 i = grid.items
                 out[0, i] = log_normaliser(grid) - 0.5 * np.log(2.0 * np.pi * var[i])
                 if derivatives:

@@ -21,6 +21,8 @@ class PoissonLikelihood(Likelihood):
 
     has_scale: ClassVar[bool] = False
     location: ClassVar[bool] = False
+    concave: ClassVar[bool] = True
+    default_fraction: ClassVar[float] = 0.9  # whole sites oscillate on small tables
     discrete: ClassVar[bool] = True
 
     offset: float | None = None

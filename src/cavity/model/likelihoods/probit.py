@@ -26,6 +26,7 @@ class ProbitLikelihood(Likelihood):
 
     has_scale: ClassVar[bool] = False
     location: ClassVar[bool] = False
+    concave: ClassVar[bool] = True
     discrete: ClassVar[bool] = True
 
     def log_density(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
