@@ -2,9 +2,10 @@
 
 The start that works (``start="map"``): find the inputs that matter by a short ARD fit with the noise
 held, fit a MAP network on them and stop it early, turn it into sites of the linearised network at the
-noise its residuals show, and let EP go on with the noise freed last. With several starts the first are a
-race between ways to regularise the MAP fit, the others repeat the better half with new seeds; all are
-stacked on their leave-one-out densities, and those that carry weight go on to convergence.
+noise its residuals show, and let EP go on from there, the noise first, the priors last. With several
+starts the first are a race between ways to regularise the MAP fit, the others repeat the better half with
+new seeds; all are stacked on their leave-one-out densities, and those that carry weight go on to
+convergence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import look_at_rows
-from cavity.ep.map_start import linearised_state, map_network, residual_var
+from cavity.ep.map_start import apparent_var, linearised_state, map_network, residual_var
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
@@ -46,6 +47,7 @@ NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardis
 BIAS_VAR = 4.0
 WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
 ENOUGH_UNITS, LOW_NOISE = 50, 0.03  # see `narrowed`
+SETTLE_SWEEPS = 3  # with the priors held
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -184,13 +186,12 @@ def _with_units(spec: ModelSpec, units: int) -> ModelSpec:
 
 
 def map_schedule(step: Step, max_iter: int, tol: float) -> Schedule:
-    """After a MAP start: settle, then the priors, then the noise, then everything."""
-    held = replace(step, infer_noise=False, weight_prior="hold")
+    """After a MAP start: the noise, then it and the rows, then the priors too."""
+    held = replace(step, weight_prior="hold")
     return Schedule(
         (
-            Stage("settle", held, 3, 1e-2),
-            Stage("priors", replace(held, weight_prior="sweep"), 3, 1e-2),
-            Stage("noise alone", replace(step, weight_prior="hold", damping=0.0, damping_output=0.0), 1, 0.0),
+            Stage("noise alone", replace(held, damping=0.0, damping_output=0.0), 1, 0.0),
+            Stage("settle", held, SETTLE_SWEEPS, 1e-2),
             Stage("converge", step, max_iter, tol),
         )
     )
@@ -214,9 +215,11 @@ def run_map_start(
     network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)
     noise_var = residual_var(spec, data, network) if spec.noise.inferred else held_var
     state = linearised_state(spec, data, network, float(np.clip(noise_var, *NOISE_RANGE)), weight_var)
-    if not spec.noise.inferred:  # the MAP fit needs a positive variance, the model may hold zero
-        held = Gaussian(spec.noise.mean, 0.0)
-        state = state._replace(posterior=state.posterior._replace(noise=held))
+    if spec.noise.inferred:
+        log_noise = float(np.log(np.clip(apparent_var(spec, data, state), *NOISE_RANGE)))
+    else:  # the MAP fit needs a positive variance, the model may hold zero
+        log_noise = spec.noise.mean
+    state = state._replace(posterior=state.posterior._replace(noise=Gaussian(log_noise, 0.0)))
     step = options.step if options.step is not None else default_step(data, spec)
     max_sweeps = options.max_iter if max_sweeps is None else max_sweeps
     schedule = map_schedule(step, max_sweeps, options.tol)
