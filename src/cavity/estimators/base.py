@@ -48,6 +48,8 @@ except ImportError:
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
 
+# A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
+FLAT = 0.08
 SOME_UNITS, MOST_UNITS = 25, 80
 FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
@@ -163,6 +165,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             step=step,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
+            flat=FLAT * float(self.tol),
             time_limit=self.time_limit,
             adapt_width=isinstance(self.n_hidden, str),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
