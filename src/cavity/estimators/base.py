@@ -16,6 +16,7 @@ from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step, fit_ensembl
 from cavity.ep.schedule import Step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
+from cavity.model.activations import described_units
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
@@ -129,6 +130,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
+            described = described_units(self.activation)
+            if described is not None:
+                return described
             auto = self._auto_units(data.n_rows)
             names = getattr(self, "feature_names_in_", None)
             sets = input_sets(numbered(self.mask, names), self.n_features_in_)
