@@ -25,6 +25,7 @@ from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
 from cavity.ep.starts import STARTS, check_fit, zero_state
 from cavity.ep.state import EPState
+from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.priors import GaussianPrior
 from cavity.model.spec import ModelSpec, WeightBlock
@@ -36,13 +37,20 @@ WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
 WARM_UP_UNITS, WARM_UP_ROWS = 15, 5000
 WARM_UP_SWEEPS = (25, 35)  # before and with the ARD prior
 PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at zero in the MAP fit
-# Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target. Where the noise is
-# 1e-4 the priors only whisper and stopping early does the work, on a narrowed network; where it is large
-# the priors do it, on all units.
-VARIANTS = ((1e-4, 1.0, 1000), (0.02, 0.1, 1500), (1e-4, 1.0, 400), (0.05, 0.1, 1500))
+# Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, and whether the
+# first unit is linear (where `FitOptions.mixed`). Where the noise is 1e-4 the priors only whisper and
+# stopping early does the work, on a narrowed network; where it is large the priors do it, on all units.
+VARIANTS = (
+    (1e-4, 1.0, 1000, True),
+    (0.02, 0.1, 1500, True),
+    (1e-4, 1.0, 400, False),
+    (0.05, 0.1, 1500, False),
+)
 WHISPER = 1e-3
 # The same where the likelihood has no scale to infer (classes, counts), is robust, or its scale is held.
-FIRM_VARIANTS = ((0.02, 0.1, 1500), (0.02, 0.5, 400), (0.02, 0.02, 1500), (0.02, 0.5, 1500))
+FIRM_VARIANTS = (
+    (0.02, 0.1, 1500, True), (0.02, 0.5, 400, False), (0.02, 0.02, 1500, True), (0.02, 0.5, 1500, False),
+)  # fmt: skip
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 BIAS_VAR = 4.0
 WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
@@ -65,6 +73,7 @@ class FitOptions:
     flat : where the leave-one-out density moves less in five sweeps, the last stage ends too; 0 for never.
     time_limit : wall seconds for the whole fit, None for no limit.
     seed : of everything random.
+    mixed : make the first unit linear in some of the starts.
     adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
@@ -78,6 +87,7 @@ class FitOptions:
     flat: float = 0.0
     time_limit: float | None = None
     seed: int = 0
+    mixed: bool = False
     adapt_width: bool = False
     n_threads: int = 1
     n_jobs: int = 1
@@ -97,6 +107,7 @@ class Plan(NamedTuple):
     noise_var: float
     prior_var: float
     map_iter: int
+    linear: bool
 
 
 def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:
@@ -166,7 +177,7 @@ def narrowed(spec: ModelSpec, data: TrainingData, inputs: FloatArray, seed: int)
     if units > ENOUGH_UNITS and spec.noise.inferred:
         fewer = _with_units(spec, ENOUGH_UNITS)
         rng = np.random.default_rng(seed)
-        noise_var, prior_var, _ = VARIANTS[0]
+        noise_var, prior_var, *_ = VARIANTS[0]
         network = map_network(fewer, data, noise_var, _map_prior(fewer, inputs, prior_var), rng)
         units = units if residual_var(fewer, data, network) < LOW_NOISE else ENOUGH_UNITS
     return _with_units(spec, units)
@@ -283,6 +294,8 @@ def _fit_ensemble(
 
         def begin(m: int, told: Told, plans: list[Plan] = plans) -> Solution:
             model = narrow if plans[m].noise_var < WHISPER else wide
+            if options.mixed and plans[m].linear:
+                model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, left())
 
         done = _run_all(begin, more, options.n_jobs, callback, left, (len(solutions), options.n_starts))

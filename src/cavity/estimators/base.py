@@ -64,9 +64,12 @@ def hidden_units(n_rows: int) -> int:
     return int(max(min(units, n_rows // 4), FEWEST_UNITS))
 
 
-def starts(n_rows: int) -> int:
-    """Starts that ``n_starts="auto"`` stands for: 8 up to 2000 distinct rows, 4 up to 20,000, then 2."""
-    return 8 if n_rows <= 2000 else 4 if n_rows <= 20_000 else 2
+def starts(n_rows: int, n_inputs: int) -> int:
+    """Starts that ``n_starts="auto"`` stands for.
+
+    8 up to 2000 distinct rows and 50 inputs, 4 up to 20,000 rows, then 2.
+    """
+    return 8 if n_rows <= 2000 and n_inputs <= 50 else 4 if n_rows <= 20_000 else 2
 
 
 class EPEstimator(CallbackSupportMixin, FittedModel):
@@ -113,7 +116,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         return network(
             len(prepared.scaling.x_mean),
             n_hidden,
-            activation=self.activation,
+            activation="erf" if self._mixed else self.activation,
             prior=self.prior,
             groups=default_groups(self.prior) if self.groups is None else self.groups,
             parents=self.parents,
@@ -125,6 +128,11 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             form=self.form,
             **more,
         )
+
+    @property
+    def _mixed(self) -> bool:
+        """True where ``activation`` leaves it to the starts which units are linear."""
+        return isinstance(self.activation, str) and self.activation == "auto"
 
     def _units(self, data: TrainingData) -> int:
         if isinstance(self.n_hidden, str):
@@ -146,7 +154,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         """How to fit, from the parameters; "auto" follows the size of the data."""
-        n_starts = starts(data.n_rows) if self.n_starts == "auto" else self.n_starts
+        n_starts = starts(data.n_rows, self.n_features_in_) if self.n_starts == "auto" else self.n_starts
         for name, lowest, value in (("n_starts", 1, n_starts), ("max_iter", 1, self.max_iter)):
             if not isinstance(value, Integral) or value < lowest:
                 raise ValueError(f"{name} must be an integer of at least {lowest}, got {value!r}.")
@@ -171,6 +179,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             tol=float(self.tol),
             flat=FLAT * float(self.tol),
             time_limit=self.time_limit,
+            mixed=self._mixed,
             adapt_width=isinstance(self.n_hidden, str),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             n_threads=jobs if n_starts == 1 else 1,

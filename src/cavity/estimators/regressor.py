@@ -32,10 +32,11 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
         least two for each set of inputs; starts with a weak prior use fewer where that would make more than
         0.6 input weights a row.
-    activation : {"erf", "linear", "tanh", "relu", "softplus", "sine", "cosine"}, function or more
-        What a hidden unit does with its input. "linear+erf" makes one linear unit, the others erf; a mapping
-        as {"linear": 2, "erf": None} any numbers of each, None for all others; a list names each unit. A
-        vectorised function of one's own runs too, more slowly.
+    activation : {"auto", "erf", "linear", "tanh", "relu", "softplus", "sine", "cosine"}, function or more
+        What a hidden unit does with its input. "auto" is erf, with one linear unit in some of the starts,
+        the first among them; the better ones by leave-one-out are repeated. "linear+erf" makes one linear
+        unit, the others erf; a mapping as {"linear": 2, "erf": None} any numbers of each, None for all
+        others; a list names each unit. A vectorised function of one's own runs too, more slowly.
     prior : str or WeightPrior
         Family of the input weights. "laplace": one scale per input, and many weights shrink to almost
         nothing;
@@ -74,7 +75,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
         Starts from different points, stacked by their leave-one-out densities; "auto" makes 8 up to 2000
-        rows, 4 up to 20,000 and 2 beyond. One start is faster and gives a single network.
+        rows and 50 inputs, 4 up to 20,000 rows and 2 beyond. One start is faster and gives a single network.
     fraction : "auto" or float
         Power of the likelihood sites, in (0, 1]. "auto" is what suits the likelihood; 0.95 if Gaussian.
     damping : "auto" or float
@@ -142,7 +143,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self,
         n_hidden: Any = "auto",
         *,
-        activation: Any = "erf",
+        activation: Any = "auto",
         prior: Any = "laplace",
         groups: Any = None,
         parents: Any = None,
