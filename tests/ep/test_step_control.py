@@ -204,8 +204,20 @@ def test_every_status_is_reached():
         stalled(20).status,
         run(spec, data, warm, step, 10_000, NEVER, time_limit=0.05).status,
         run(spec, data, warm, step, 3, NEVER, callback=lambda record, state: True).status,
+        solve(spec, data, warm, Schedule((Stage("flat", step, 50, NEVER, flat=1.0),))).status,
     }
     assert reached == set(Status)
+
+
+def test_a_stage_ends_where_the_density_is_flat():
+    spec, data = network_problem("ard")
+    flat = solve(
+        spec, data, warm_state("ard"), Schedule((Stage("flat", network_step("ard"), 200, NEVER, flat=1e-4),))
+    )
+    density = [r.loo for r in flat.history]
+    moved = [max(density[i - 5 : i + 1]) - min(density[i - 5 : i + 1]) for i in range(5, len(density))]
+    assert flat.status is Status.SETTLED and not flat.converged
+    assert moved[-1] < 1e-4 and min(moved[:-1], default=1.0) >= 1e-4
 
 
 def test_statuses_are_sentences():

@@ -185,9 +185,10 @@ def test_stacked_starts_answer_like_one():
 def test_other_fractions_are_close():
     X, y = rows(60)
     exact, other = (
-        EPClassifier(n_hidden=2, max_iter=30, fraction=f).fit(X, y).predict_proba(X) for f in (1.0, 0.9)
+        EPClassifier(n_hidden=2, n_starts=1, max_iter=30, fraction=f).fit(X, y).predict_proba(X)
+        for f in (1.0, 0.9)
     )
-    np.testing.assert_allclose(other, exact, atol=0.05)
+    np.testing.assert_allclose(other, exact, atol=0.1)
 
 
 @pytest.mark.parametrize(

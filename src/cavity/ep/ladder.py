@@ -107,7 +107,7 @@ class Plan(NamedTuple):
     noise_var: float
     prior_var: float
     map_iter: int
-    linear: bool
+    linear: bool = False
 
 
 def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step, fit_ensemble
 from cavity.ep.schedule import Step
+from cavity.ep.solve import Status
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
 from cavity.model.activations import described_units
@@ -210,10 +211,11 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
             warnings.warn(note, UserWarning, stacklevel=CALLER)
-        mismatch = self.posterior_.main.solution.mismatch
-        if not (self.converged_ or constant or mismatch <= LARGE_MISMATCH):
+        main = self.posterior_.main.solution
+        settled = self.converged_ or main.status is Status.SETTLED
+        if not (settled or constant or main.mismatch <= LARGE_MISMATCH):
             warnings.warn(
-                f"{self.status_} The largest moment mismatch is {mismatch:.2g} marginal standard deviations.",
+                f"{self.status_} The largest moment mismatch is {main.mismatch:.2g} standard deviations.",
                 ConvergenceWarning,
                 stacklevel=CALLER,
             )
