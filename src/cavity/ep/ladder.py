@@ -37,19 +37,19 @@ WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
 WARM_UP_UNITS, WARM_UP_ROWS = 15, 5000
 WARM_UP_SWEEPS = (25, 35)  # before and with the ARD prior
 PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at zero in the MAP fit
-# Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, and whether the
-# first unit is linear (where `FitOptions.mixed`). Where the noise is 1e-4 the priors only whisper and
-# stopping early does the work, on a narrowed network; where it is large the priors do it, on all units.
+# Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
+# unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
+# noise is 1e-4 the priors only whisper and stopping early does the work, on a narrowed network; where it is
+# large the priors do it, on all units or, best where the noise hides what more would fit, on a few.
 VARIANTS = (
-    (1e-4, 1.0, 1000, True),
-    (0.02, 0.1, 1500, True),
-    (1e-4, 1.0, 400, False),
-    (0.05, 0.1, 1500, False),
-)
+    (1e-4, 1.0, 1000, True, None), (0.02, 0.1, 1500, True, None),
+    (0.05, 0.1, 1500, True, 10), (1e-4, 1.0, 400, False, None),
+)  # fmt: skip
 WHISPER = 1e-3
 # The same where the likelihood has no scale to infer (classes, counts), is robust, or its scale is held.
 FIRM_VARIANTS = (
-    (0.02, 0.1, 1500, True), (0.02, 0.5, 400, False), (0.02, 0.02, 1500, True), (0.02, 0.5, 1500, False),
+    (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
+    (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 BIAS_VAR = 4.0
@@ -108,6 +108,7 @@ class Plan(NamedTuple):
     prior_var: float
     map_iter: int
     linear: bool = False
+    most_units: int | None = None
 
 
 def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:
@@ -287,13 +288,15 @@ def _fit_ensemble(
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
     solutions: list[Solution] = []
     firm = spec.likelihood.firm_start or not spec.noise.inferred
-    variants = list(FIRM_VARIANTS if firm else VARIANTS)[: (options.n_starts + 1) // 2]
+    variants = list(FIRM_VARIANTS if firm else VARIANTS)[: (options.n_starts + 2) // 2]
     while len(solutions) < options.n_starts:
         more = min(len(variants), options.n_starts - len(solutions))
         plans = [Plan(int(seeds[len(solutions) + m]), *variants[m]) for m in range(more)]
 
         def begin(m: int, told: Told, plans: list[Plan] = plans) -> Solution:
             model = narrow if plans[m].noise_var < WHISPER else wide
+            if options.adapt_width and plans[m].most_units is not None:
+                model = _with_units(model, plans[m].most_units)
             if options.mixed and plans[m].linear:
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, left())
