@@ -12,7 +12,8 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step, fit_ensemble
+from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step
+from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
@@ -98,8 +99,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         """The likelihood, or several to choose from by leave-one-out."""
         return [GaussianLikelihood()]
 
-    def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood) -> ModelSpec:
-        """The network that the parameters describe."""
+    def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood, **instead: Any) -> ModelSpec:
+        """The network that the parameters describe, except for what is said instead."""
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
@@ -107,21 +108,25 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         more: dict[str, Any] = (
             {} if scale is None or held is not None else {"scale_prior": _pair(scale, "prior_scale")}
         )
-        return network(
-            len(prepared.scaling.x_mean),
-            n_hidden,
-            activation=self.activation,
-            prior=self.prior,
-            groups=default_groups(self.prior) if self.groups is None else self.groups,
-            parents=self.parents,
-            prior_var=None if held is None else held**2,
-            mask=numbered(self.mask, getattr(self, "feature_names_in_", None)),
-            output=self.output_prior,
-            noise=self._noise(prepared) if likelihood.has_scale else None,
-            likelihood=likelihood,
-            form=self.form,
+        prior = instead.get("prior", self.prior)
+        described = {
+            "activation": self.activation,
+            "prior": prior,
+            "groups": default_groups(prior) if self.groups is None else self.groups,
+            "parents": self.parents,
+            "prior_var": None if held is None else held**2,
+            "mask": numbered(self.mask, getattr(self, "feature_names_in_", None)),
+            "output": self.output_prior,
+            "noise": self._noise(prepared) if likelihood.has_scale else None,
+            "likelihood": likelihood,
+            "form": self.form,
             **more,
-        )
+        }
+        return network(len(prepared.scaling.x_mean), n_hidden, **{**described, **instead})
+
+    def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
+        """Models to fit and stack, the one that the parameters describe first."""
+        return [(spec, options)]
 
     def _units(self, data: TrainingData) -> int:
         if isinstance(self.n_hidden, str):
@@ -237,7 +242,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if going_on and same(spec, self._spec):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
-            ensemble = fit_ensemble(spec, prepared.data, options, callback)
+            ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
         return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
 
 
