@@ -14,6 +14,7 @@ from scipy.special import erf
 from tests.invariants.problems import Axis, panels, run
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.latent import latent_moments
 from cavity.ep.schedule import Step
 from cavity.ep.solve import solve
 from cavity.ep.starts import state_from_sites, zero_start
@@ -21,7 +22,6 @@ from cavity.ep.state import initial_prior_sites, zero_row_sites
 from cavity.model.data import TrainingData
 from cavity.model.priors import PRIORS, TruncatedStudentTPrior
 from cavity.model.spec import Noise, Output, network
-from cavity.result.predict import latent_moments
 from cavity.types import Natural
 
 NOISE, NOISE_PRIOR = 0.09, (-2.0, 0.5)

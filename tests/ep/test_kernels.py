@@ -14,7 +14,8 @@ from cavity.ep.state import EPState
 from cavity.ep.sweep import active_mask
 from cavity.model.activations import Activation, Erf
 from cavity.numerics import fastmath
-from cavity.numerics.kernel_tilted import ERF, LINEAR, MAX_NODES, erf_moments, h_tilted, noise_tilted
+from cavity.numerics.kernel_tilted import ERF, LINEAR, MAX_NODES, h_tilted, noise_tilted
+from cavity.numerics.kernel_units import erf_moments
 from cavity.numerics.quadrature import gauss_hermite, gauss_legendre
 from cavity.types import Gaussian
 

@@ -214,7 +214,7 @@ def test_sequential_sweeps_reach_the_parallel_fixed_point():
     means = []
     for size in (1, None):
         step = Step(fraction=1.0, damping=0.5, block_size=size, weight_prior="hold", output_prior=False)
-        solution = solve(spec, data, state, Schedule((Stage("on", step, 400, 1e-7),)))
+        solution = solve(spec, data, state, Schedule((Stage("on", step, 600, 1e-7),)))
         assert solution.converged
         means.append(solution.state.posterior.w.mean)
     np.testing.assert_allclose(means[0], means[1], atol=1e-5)

@@ -22,6 +22,7 @@ from tests.invariants.problems import (
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.hyper import free_values, maximise_evidence
+from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import linearised_state, map_network
 from cavity.ep.prior_sites import update_weight_priors
 from cavity.ep.prune import keep_units, prune, unit_effects
@@ -32,7 +33,6 @@ from cavity.ep.state import initial_prior_sites, zero_row_sites
 from cavity.model.data import prepare
 from cavity.model.spec import Noise, network
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import latent_moments
 from cavity.types import Gaussian, Natural
 
 # ── hard data ───────────────────────────────────────────────────────────────────────────────────

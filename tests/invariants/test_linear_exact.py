@@ -22,6 +22,7 @@ from tests.invariants.problems import (
 )
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.latent import activation_marginals, latent_moments
 from cavity.ep.posterior import refresh_diagonal
 from cavity.ep.schedule import Step
 from cavity.ep.starts import zero_state
@@ -29,7 +30,7 @@ from cavity.model.data import TrainingData
 from cavity.model.priors import GaussianPrior, LaplacePrior
 from cavity.model.spec import Noise
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import activation_marginals, latent_moments, log_density
+from cavity.result.predict import log_density
 
 # Sites converge to a mismatch of 1e-10; moments and densities follow within the conditioning of the
 # problem (below 100 here). Measured: 8e-11 at worst.

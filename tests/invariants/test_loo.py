@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.invariants.problems import linear_data, linear_spec, run, wavy_data
 
+from cavity.ep.latent import latent_moments
 from cavity.ep.posterior import refresh_noise
 from cavity.ep.schedule import Step
 from cavity.ep.solve import solve
@@ -12,7 +13,7 @@ from cavity.ep.state import RowSites
 from cavity.model.data import TrainingData
 from cavity.model.spec import Noise, Output, network
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import latent_moments, log_density
+from cavity.result.predict import log_density
 
 N_ROWS = 30
 HELD = np.array([1.8, 0.9, 0.0])

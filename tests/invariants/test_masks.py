@@ -5,13 +5,13 @@ import pytest
 from tests.invariants.problems import linear_data, linear_spec, linear_truth, run, wavy_data
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.latent import latent_moments
 from cavity.ep.schedule import Step
 from cavity.ep.solve import solve
 from cavity.ep.starts import zero_start, zero_state
 from cavity.model.masks import weight_mask
 from cavity.model.spec import HELD_VAR, network
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import latent_moments
 
 
 @pytest.mark.parametrize("form", ["full", "dual"])

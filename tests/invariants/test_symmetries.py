@@ -5,13 +5,14 @@ import pytest
 from tests.invariants.problems import moment_gap, network_fit, network_problem, network_step, run, warm_state
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.latent import latent_moments
 from cavity.ep.schedule import Step
 from cavity.ep.starts import state_from_sites, zero_start, zero_state
 from cavity.ep.state import initial_prior_sites, zero_row_sites
 from cavity.model.data import prepare
 from cavity.model.spec import Noise, Output, network
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import latent_moments, log_density, target_moments
+from cavity.result.predict import log_density, target_moments
 from cavity.types import Natural
 
 # The transformed run does the same arithmetic on numbers that differ by rounding (sums in another order, a

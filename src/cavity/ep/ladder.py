@@ -2,9 +2,10 @@
 
 The start that works (``start="map"``): find the inputs that matter by a short ARD fit with the noise
 held, fit a MAP network on them and stop it early, turn it into sites of the linearised network at the
-noise its residuals show, and let EP go on with the noise freed last. With several starts the first are a
-race between ways to regularise the MAP fit, the others repeat the better half with new seeds; all are
-stacked on their leave-one-out densities, and those that carry weight go on to convergence.
+noise its residuals show, and let EP go on from there, the noise first, the priors last. With several
+starts the first are a race between ways to regularise the MAP fit, the others repeat the better half with
+new seeds; all are stacked on their leave-one-out densities, and those that carry weight go on to
+convergence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import look_at_rows
-from cavity.ep.map_start import linearised_state, map_network, residual_var
+from cavity.ep.map_start import apparent_var, linearised_state, map_network, residual_var
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
@@ -46,6 +47,8 @@ NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardis
 BIAS_VAR = 4.0
 WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
 ENOUGH_UNITS, LOW_NOISE = 50, 0.03  # see `narrowed`
+CARRYING = 0.5  # of an equal share of the weight: those below stay as their first sweeps left them
+SETTLE_SWEEPS = 3  # with the priors held
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -59,6 +62,7 @@ class FitOptions:
     n_starts : number of starts; several are stacked on their leave-one-out densities.
     step : fractions, dampings and block size; None chooses by the size of the data.
     max_iter, tol : sweeps of the last stage and the moment mismatch that ends it.
+    flat : where the leave-one-out density moves less in five sweeps, the last stage ends too; 0 for never.
     time_limit : wall seconds for the whole fit, None for no limit.
     seed : of everything random.
     adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
@@ -71,6 +75,7 @@ class FitOptions:
     step: Step | None = None
     max_iter: int = 200
     tol: float = 1e-2
+    flat: float = 0.0
     time_limit: float | None = None
     seed: int = 0
     adapt_width: bool = False
@@ -183,15 +188,14 @@ def _with_units(spec: ModelSpec, units: int) -> ModelSpec:
     return replace(fewer, activation_scale=fewer.activation_scale * np.sqrt(spec.n_hidden / units))
 
 
-def map_schedule(step: Step, max_iter: int, tol: float) -> Schedule:
-    """After a MAP start: settle, then the priors, then the noise, then everything."""
-    held = replace(step, infer_noise=False, weight_prior="hold")
+def map_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Schedule:
+    """After a MAP start: the noise, then it and the rows, then the priors too."""
+    held = replace(step, weight_prior="hold")
     return Schedule(
         (
-            Stage("settle", held, 3, 1e-2),
-            Stage("priors", replace(held, weight_prior="sweep"), 3, 1e-2),
-            Stage("noise alone", replace(step, weight_prior="hold", damping=0.0, damping_output=0.0), 1, 0.0),
-            Stage("converge", step, max_iter, tol),
+            Stage("noise alone", replace(held, damping=0.0, damping_output=0.0), 1, 0.0),
+            Stage("settle", held, SETTLE_SWEEPS, 1e-2),
+            Stage("converge", step, max_iter, tol, flat=flat),
         )
     )
 
@@ -214,12 +218,14 @@ def run_map_start(
     network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)
     noise_var = residual_var(spec, data, network) if spec.noise.inferred else held_var
     state = linearised_state(spec, data, network, float(np.clip(noise_var, *NOISE_RANGE)), weight_var)
-    if not spec.noise.inferred:  # the MAP fit needs a positive variance, the model may hold zero
-        held = Gaussian(spec.noise.mean, 0.0)
-        state = state._replace(posterior=state.posterior._replace(noise=held))
+    if spec.noise.inferred:
+        log_noise = float(np.log(np.clip(apparent_var(spec, data, state), *NOISE_RANGE)))
+    else:  # the MAP fit needs a positive variance, the model may hold zero
+        log_noise = spec.noise.mean
+    state = state._replace(posterior=state.posterior._replace(noise=Gaussian(log_noise, 0.0)))
     step = options.step if options.step is not None else default_step(data, spec)
     max_sweeps = options.max_iter if max_sweeps is None else max_sweeps
-    schedule = map_schedule(step, max_sweeps, options.tol)
+    schedule = map_schedule(step, max_sweeps, options.tol, options.flat)
     return solve(
         spec, data, state, schedule, n_threads=options.n_threads, time_limit=time_limit, callback=callback
     )
@@ -294,9 +300,13 @@ def _fit_ensemble(
     def go_on(m: int, told: Told) -> Solution:
         return continued(data, ensemble.solutions[m], options, options.max_iter - first, told, left())
 
-    count = len(ensemble.solutions)
-    solutions = _run_all(go_on, count, options.n_jobs, callback, left, (0, count))
-    return stack(data, [*solutions, *ensemble.solutions[len(solutions) :]])
+    shares = ensemble.weights * len(ensemble.weights)
+    carry = [int(m) for m in np.argsort(-shares, kind="stable") if shares[m] >= CARRYING]
+    longer = _run_all(
+        lambda m, told: go_on(carry[m], told), len(carry), options.n_jobs, callback, left, (0, len(carry))
+    )
+    final = dict(enumerate(ensemble.solutions)) | dict(zip(carry, longer, strict=False))
+    return stack(data, list(final.values()))
 
 
 def _run_all(
@@ -342,9 +352,9 @@ def continued(
     time_limit: float | None = None,
 ) -> Solution:
     """More sweeps from where a solution stands, its history before theirs."""
-    if solution.converged:
+    if solution.converged or solution.status is Status.SETTLED:
         return solution
-    schedule = Schedule((Stage("polish", solution.step, max_sweeps, options.tol),))
+    schedule = Schedule((Stage("polish", solution.step, max_sweeps, options.tol, flat=options.flat),))
     more = solve(
         solution.spec, data, solution.state, schedule,
         n_threads=options.n_threads, time_limit=time_limit, callback=callback,

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from cavity.ep.latent import latent_moments
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, PriorSites, RowSites
 from cavity.model.data import TrainingData
@@ -140,6 +141,17 @@ def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> fl
     g, _ = _units(spec, data.X @ network.w.T)
     f = g @ network.v[: spec.n_hidden] + network.v[spec.n_hidden]
     return float(np.exp(spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)))
+
+
+def apparent_var(spec: ModelSpec, data: TrainingData, state: EPState) -> float:
+    """The noise variance that q sees: what its mean leaves over, and its own variance of f.
+
+    Averaged over q, units that are saturated at the MAP weights move f away from the MAP network, by much
+    more than its residuals where those are tiny; sites would overshoot under such a noise variance.
+    """
+    f = latent_moments(spec, state.posterior, data.X)
+    left = np.exp(spec.likelihood.fitted_log_scale(data.y, f.mean, data.row_var, data.weight))
+    return float(left + np.average(f.var, weights=data.weight))
 
 
 def linearised_state(

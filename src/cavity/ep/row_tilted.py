@@ -133,7 +133,7 @@ def tilted_activations(
     gain = np.maximum(bounds.upper - at_mean, 0.0)
     misfit = np.minimum(bounds.misfit, gain)
     # the likelihood's curvature in g grows with its misfit, since V(h) is quadratic in g
-    slope = scale * activation.max_slope
+    slope = abs(scale) * activation.max_slope
     curvature = slope**2 * (given.mu**2 + given.s) * bounds.curvature * (1.0 + 4.0 * misfit)
     step = np.minimum(nodes.SPACING / np.sqrt(1.0 / v + curvature), nodes.ERF_SPACING * activation.bend)
     # V(h) + 1/curvature vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
@@ -154,7 +154,9 @@ def tilted_activations(
             if not np.isnan(rest[i]):
                 mode[place] = nodes.likelihood_mode(code, scale, given.g_mean[i], given.mu[i], rest[i])
     here = Gaussian(m[todo], v[todo])
-    grids = bounded_grids(lambda h, items: log_factor(h, todo[items]), here, gain[todo], step[todo], mode)
+    grids = bounded_grids(
+        lambda h, items: log_factor(h, todo[items]), here, gain[todo], step[todo], mode, kink=activation.kink
+    )
     for grid in grids:
         found, _ = grid_moments(grid, here.mean)
         mean[todo[grid.items]], var[todo[grid.items]] = found.mean, found.var

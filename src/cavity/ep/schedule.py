@@ -52,12 +52,16 @@ class Step:
             )
 
 
+FLAT_SWEEPS = 5
+
+
 @dataclass(frozen=True)
 class Stage:
     """A step repeated until its mismatch falls below ``tol`` or ``max_sweeps`` are done.
 
     ``patience`` sweeps without progress in the mismatch cut all dampings by 0.7 (never below 0.05); a shorter
-    patience takes the spikes of units being pruned for oscillation and stalls the fit.
+    patience takes the spikes of units being pruned for oscillation and stalls the fit. ``flat`` > 0 also ends
+    it where the running leave-one-out density has moved by less over the last ``FLAT_SWEEPS`` sweeps.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Stage:
     max_sweeps: int = 200
     tol: float = 1e-4
     patience: int = 60
+    flat: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.posterior import RowMap
-from cavity.ep.schedule import Schedule, Stage, Step
+from cavity.ep.schedule import FLAT_SWEEPS, Schedule, Stage, Step
 from cavity.ep.state import EPState
 from cavity.ep.sweep import SweepInfo, sweep
 from cavity.model.data import TrainingData
@@ -26,6 +26,7 @@ class Status(Enum):
     """How a fit ended; the value is the sentence the user reads."""
 
     CONVERGED = "Converged: every tilted moment agrees with its marginal."
+    SETTLED = "Predictions have settled: their density no longer changes, though some moments still move."
     MAX_SWEEPS = "Not converged: the sweeps ran out. The last state is kept; allow more (max_iter)."
     OSCILLATING = (
         "Not converged: the moments keep oscillating although the damping was cut. The last state is kept; "
@@ -170,6 +171,7 @@ class _StageRunner:
     def __init__(self, stage: Stage) -> None:
         self.stage, self.step = stage, stage.step
         self.sweeps, self.best, self.stalled, self.cuts = 0, np.inf, 0, 0
+        self.densities: list[float] = []
         self.status = Status.MAX_SWEEPS
         self.finished = stage.max_sweeps < 1
 
@@ -177,6 +179,11 @@ class _StageRunner:
         self.sweeps += 1
         if info.mismatch <= self.stage.tol:
             self.status, self.finished = Status.CONVERGED, True
+            return
+        self.densities.append(info.log_z)
+        recent = self.densities[-FLAT_SWEEPS - 1 :]
+        if len(recent) > FLAT_SWEEPS and max(recent) - min(recent) < self.stage.flat:
+            self.status, self.finished = Status.SETTLED, True
             return
         if info.mismatch < 0.98 * self.best:
             self.best, self.stalled = min(self.best, info.mismatch), 0

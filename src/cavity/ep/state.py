@@ -123,6 +123,9 @@ def initial_prior_sites(
 
     Output weights get linearly spaced means in [1, 2] and variance 0.2², so that units differ and
     stay positive. Weights whose scale is held start at that scale; `hold_masked` does the rest.
+
+    Periodic units start with a narrower bias, and an even one (cosine) off its axis of symmetry: there its
+    weights, of zero mean, would stay so. Without a bias weight it gets small weights of either sign instead.
     """
     K, d = spec.group_of.shape
     var = np.full((K, d), weight_var)
@@ -130,11 +133,18 @@ def initial_prior_sites(
         var[:, -1] = bias_var
     held = ~spec.scale_inferred[spec.group_of]
     var[held] = np.exp(np.asarray(spec.scale_prior.mean)[spec.group_of][held])
+    mean, zero = np.zeros((K, d)), np.zeros((K, d))
+    for k, activation in enumerate(spec.activations):
+        if activation.start is None:
+            continue
+        if spec.bias:
+            mean[k, -1], var[k, -1] = activation.start
+        elif activation.start[0] != 0.0:
+            mean[k] = np.random.default_rng(k).choice([-0.5, 0.5], d)
     tau_v = np.append(np.full(K, 1.0 / output_var), 1.0 / spec.output.bias_var)
     means = np.linspace(*output_range, K) if K > 1 else np.array([np.mean(output_range)])
-    zero = np.zeros((K, d))
     return PriorSites(
-        Natural(1.0 / var, zero),
+        Natural(1.0 / var, mean / var),
         Natural(zero, zero),
         Natural(tau_v, tau_v * np.append(means, 0.0)),
     )

@@ -17,6 +17,7 @@ from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
+from cavity.model.activations import described_units
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
@@ -49,6 +50,8 @@ except ImportError:
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
 
+# A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
+FLAT = 0.08
 SOME_UNITS, MOST_UNITS = 25, 80
 FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
@@ -132,6 +135,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
+            described = described_units(self.activation)
+            if described is not None:
+                return described
             auto = self._auto_units(data.n_rows)
             names = getattr(self, "feature_names_in_", None)
             sets = input_sets(numbered(self.mask, names), self.n_features_in_)
@@ -168,6 +174,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             step=step,
             max_iter=int(self.max_iter),
             tol=float(self.tol),
+            flat=FLAT * float(self.tol),
             time_limit=self.time_limit,
             adapt_width=isinstance(self.n_hidden, str),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),

@@ -32,7 +32,10 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
         least two for each set of inputs; starts with a weak prior use fewer where that would make more than
         0.6 input weights a row.
-    activation : {"erf", "linear"}, Activation, or one per unit
+    activation : {"erf", "linear", "tanh", "relu", "softplus", "sine", "cosine"}, function or more
+        What a hidden unit does with its input. "linear+erf" makes one linear unit, the others erf; a mapping
+        as {"linear": 2, "erf": None} any numbers of each, None for all others; a list names each unit. A
+        vectorised function of one's own runs too, more slowly.
     prior : str or WeightPrior
         Family of the input weights. "laplace": one scale per input, and many weights shrink to almost
         nothing;

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.model.activations import ACTIVATIONS, Activation
+from cavity.model.activations import Activation, unit_activations, unit_signs
 from cavity.model.groups import group_parents, weight_groups
 from cavity.model.likelihoods import GaussianLikelihood, KernelForm, Likelihood
 from cavity.model.masks import weight_mask
@@ -65,7 +64,8 @@ class ModelSpec:
 
     Attributes
     ----------
-    activations, activation_scale : per unit; the paper's scale is 1/√K of the unpruned network.
+    activations, activation_scale : per unit; the paper's scale is 1/√K of the unpruned network, its sign
+        that of `cavity.model.activations.unit_signs`.
     blocks : prior family of each input weight; one that is in no block is held at zero (see ``held``).
     group_of : (K, d) index of the scale φ_l of each weight.
     scale_prior : Gaussian of shape (L,), hyperprior of φ_l *(eq. pruw)*; var 0 holds φ_l at its mean.
@@ -164,23 +164,6 @@ class ModelSpec:
         )
 
 
-def _activations(activation: Any, n_hidden: int) -> tuple[Activation, ...]:
-    items = [activation] * n_hidden if isinstance(activation, str | Activation) else list(activation)
-    if len(items) != n_hidden:
-        raise ValueError(f"activation has {len(items)} entries but the network has {n_hidden} hidden units.")
-    out = []
-    for item in items:
-        if isinstance(item, Activation):
-            out.append(item)
-        elif item in ACTIVATIONS:
-            out.append(ACTIVATIONS[item]())
-        else:
-            raise ValueError(
-                f"activation {item!r} is unknown: use one of {sorted(ACTIVATIONS)} or an Activation."
-            )
-    return tuple(out)
-
-
 def _output(output: Output | str | WeightPrior | None) -> Output:
     if isinstance(output, str):
         if output not in OUTPUT_PRIORS:
@@ -197,7 +180,7 @@ def network(
     n_inputs: int,
     n_hidden: int = 10,
     *,
-    activation: str | Activation | Sequence[str | Activation] = "erf",
+    activation: Any = "erf",
     prior: str | WeightPrior = "laplace",
     groups: Any = None,
     scale_prior: tuple[float, float] | None = None,
@@ -218,7 +201,8 @@ def network(
     ----------
     n_inputs, n_hidden : int
         d without the bias, and K.
-    activation : name, Activation, or one per unit
+    activation : name, names joined by +, Activation, function, mapping, or one per unit
+        See `cavity.model.activations.unit_activations`.
     prior : a name in `cavity.model.priors.PRIORS` or WeightPrior
         Family p(w | φ) of the input weights *(eq. prw)*.
     groups : None, {"common", "input", "unit"} or array
@@ -318,10 +302,11 @@ def network(
         )
     if not (output.scale_var > 0.0 and output.bias_var > 0.0):
         raise ValueError("the prior variances of the output weights must be positive.")
+    activations = unit_activations(activation, n_hidden)
     return ModelSpec(
         n_inputs=n_inputs,
-        activations=_activations(activation, n_hidden),
-        activation_scale=np.full(n_hidden, n_hidden**-0.5),
+        activations=activations,
+        activation_scale=n_hidden**-0.5 * unit_signs(activations),
         blocks=tuple(blocks),
         group_of=group_of,
         scale_prior=Gaussian(np.array(means), np.array(variances)),

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.numerics.kernel_tilted import DIRECT, MAX_GAIN, MAX_NODES, TAIL
+from cavity.numerics.kernel_tilted import DIRECT, MAX_GAIN, MAX_NODES, PANEL, TAIL
+from cavity.numerics.quadrature import gauss_legendre
 from cavity.types import FloatArray, Gaussian, IntArray
 
 LogFactor = Callable[[FloatArray, IntArray], FloatArray]
@@ -24,7 +25,10 @@ _CLOSER = 16
 
 
 class Grid(NamedTuple):
-    """Nodes of some items, shape (I, Q), and the log density there; -inf where a shorter item has none."""
+    """Nodes of some items, shape (I, Q), and the log density there; -inf where a shorter item has none.
+
+    Where the nodes are not even, the log density contains their weights in units of ``spacing``.
+    """
 
     items: IntArray
     x: FloatArray
@@ -50,6 +54,7 @@ def bounded_grids(
     step: FloatArray,
     mode: FloatArray | None,
     most: int = MAX_NODES,
+    kink: float | None = None,
 ) -> Iterator[Grid]:
     """Uniform grids that hold all of N(x | cavity) · factor(x), in blocks of items.
 
@@ -66,6 +71,9 @@ def bounded_grids(
         Where the factor peaks, NaN where it does so nowhere; None where that is not known.
     most : int
         Nodes of a grid at most.
+    kink : float, optional
+        Where the factor has a kink: there Gauss–Legendre panels meet, since a uniform grid across it would
+        be good to its spacing squared only.
     """
     mean, var = cavity
 
@@ -85,6 +93,9 @@ def bounded_grids(
         items = large[chunk]
         at = np.full(len(items), np.nan) if mode is None else mode[items]
         lo[items], hi[items] = _trim(log_density, items, lo[items], hi[items], step[items], at, coarse)
+    if kink is not None:
+        yield from _panels(log_density, lo, hi, step, kink, most)
+        return
     count = np.minimum(((hi - lo) / step).astype(np.int64) + 2, most)
     spacing = (hi - lo) / (count - 1)
     for items in chunks(count):
@@ -93,6 +104,31 @@ def bounded_grids(
         log_p = log_density(x, items)
         log_p[node >= count[items, None]] = -np.inf
         yield Grid(items, x, log_p, spacing[items])
+
+
+def _panels(
+    log_density: LogFactor, lo: FloatArray, hi: FloatArray, step: FloatArray, kink: float, most: int
+) -> Iterator[Grid]:
+    """Panels of ten Gauss–Legendre nodes that end at the kink; `kernel_tilted.panel_nodes` is the same."""
+    nodes, weights = gauss_legendre(10)
+    wide = np.maximum(PANEL * step, (hi - lo) * 10 / (most - 20))
+    cut = np.clip(kink, lo, hi)
+    left, right = np.ceil((cut - lo) / wide).astype(np.int64), np.ceil((hi - cut) / wide).astype(np.int64)
+    half = 0.5 * np.stack([(cut - lo) / np.maximum(left, 1), (hi - cut) / np.maximum(right, 1)])
+    for items in chunks(10 * (left + right)):
+        panel = np.arange(int((left + right)[items].max()))
+        first = panel < left[items, None]
+        width = np.where(first, half[0, items, None], half[1, items, None])
+        place = np.where(first, panel, panel - left[items, None])
+        start = np.where(first, lo[items, None], cut[items, None])
+        x = (start + width * (2.0 * place + 1.0))[..., None] + width[..., None] * nodes
+        x, share = x.reshape(len(items), -1), (width[..., None] * weights).reshape(len(items), -1)
+        used = np.repeat(panel < (left + right)[items, None], 10, axis=1)
+        x = np.where(used, x, cut[items, None])
+        spacing = half.max(axis=0)[items]
+        with np.errstate(divide="ignore"):
+            log_p = log_density(x, items) + np.log(np.where(used, share / spacing[:, None], 0.0))
+        yield Grid(items, x, log_p, spacing)
 
 
 def _trim(

@@ -15,16 +15,17 @@ from cavity.numerics.kernel_likelihoods import MIXTURE, PROBIT, likelihood_at, m
 from cavity.numerics.kernel_tilted import (
     _JIT,
     DIRECT,
-    ERF,
     ERF_SPACING,
-    LINEAR,
     MAX_GAIN,
     MAX_NODES,
     SATURATED,
     SPACING,
     TAIL,
     likelihood_mode,
+    panel_nodes,
+    weighted_moments,
 )
+from cavity.numerics.kernel_units import COSINE, ERF, LINEAR, RELU, SINE, unit_value, unit_values
 
 _RSQRT2 = 1.0 / math.sqrt(2.0)
 _ERF_SLOPE = math.sqrt(2.0 / math.pi)
@@ -98,16 +99,11 @@ def _window(left, right, var_left, var_right, var_min, sigma2, mix):
 def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
     """Likelihood over e^upper at the nodes lo + step·q of h into work[0]."""
     out, r, v = work[0], work[1], work[2]
-    if kind == ERF:
-        for q in range(n):
-            d = scale * erf((lo + step * q) * _RSQRT2) - mg
-            v[q] = max(v0 + d * (2.0 * c + d * s), 0.0)
-            r[q] = r0 - mu * d
-    else:
-        for q in range(n):
-            d = scale * (lo + step * q) - mg
-            v[q] = max(v0 + d * (2.0 * c + d * s), 0.0)
-            r[q] = r0 - mu * d
+    unit_values(kind, lo, step, n, r)
+    for q in range(n):
+        d = scale * r[q] - mg
+        v[q] = max(v0 + d * (2.0 * c + d * s), 0.0)
+        r[q] = r0 - mu * d
     if like == PROBIT:
         for q in range(n):
             z = -y * r[q] / math.sqrt(1.0 + v[q])
@@ -172,8 +168,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     r0 = target - m_f. The likelihood is bounded, so every point within e^-28 of the density at the cavity
     mean lies inside the grid, whatever the number of modes.
     """
-    g = scale * math.erf(mc * _RSQRT2) if kind == ERF else scale * mc
-    d = g - mg
+    d = scale * unit_value(kind, mc) - mg
     resid = r0 - mu * d
     var = max(v0 + d * (2.0 * c + d * s), 0.0)
     if kind == LINEAR and s == 0.0 and c == 0.0:  # f is Gaussian: moments from the derivatives of log Z
@@ -186,9 +181,9 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     upper, curvature, misfit, at_mean = _bounds(like, y, resid, var, var_min, sigma2, mix)
     gain = max(0.0, upper - at_mean)
     t_min = 1.0 / curvature
-    slope = scale * _ERF_SLOPE if kind == ERF else scale
+    slope = abs(scale) * (_ERF_SLOPE if kind == ERF else 1.0)
     step = SPACING / math.sqrt(prec + slope * slope * (mu * mu + s) * curvature * (1.0 + 4.0 * misfit))
-    if kind == ERF:
+    if kind != LINEAR:
         step = min(step, ERF_SPACING)
     if s > 0.0:
         step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
@@ -196,8 +191,9 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     lo, hi = mc - half, mc + half
     first, last = 0, 0
     if like == MIXTURE:
-        d_lo = (scale * math.erf(lo * _RSQRT2) if kind == ERF else scale * lo) - mg
-        d_hi = (scale * math.erf(hi * _RSQRT2) if kind == ERF else scale * hi) - mg
+        periodic = kind in (SINE, COSINE)  # the others are monotone: their ends are extremes
+        d_lo = scale * (-1.0 if periodic else unit_value(kind, lo)) - mg
+        d_hi = scale * (1.0 if periodic else unit_value(kind, hi)) - mg
         first, last = _window(
             r0 - mu * d_lo, r0 - mu * d_hi,
             v0 + d_lo * (2.0 * c + d_lo * s), v0 + d_hi * (2.0 * c + d_hi * s), var_min, sigma2, mix,
@@ -220,7 +216,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
                 h = lo + coarse * q if q >= 0 else mode
                 if q < 0 and not lo <= h <= hi:
                     continue
-                d = (scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h) - mg
+                d = scale * unit_value(kind, h) - mg
                 v = max(v0 + d * (2.0 * c + d * s), 0.0)
                 p = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
                 best = max(best, p)
@@ -241,6 +237,15 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             if n <= DIRECT:
                 break
         n = min(n, MAX_NODES)
+    if kind == RELU:
+        n = panel_nodes(lo, hi, step, 0.0, work[1], p_row)
+        for q in range(n):
+            h = work[1, q]
+            d = scale * unit_value(kind, h) - mg
+            v = max(v0 + d * (2.0 * c + d * s), 0.0)
+            p_row[q] += _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+        mean, spread = weighted_moments(work[1], p_row, n)
+        return mean, spread, n
     step = (hi - lo) / (n - 1)
     if gain <= MAX_GAIN:
         _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work)
@@ -251,7 +256,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
         best = -math.inf
         for q in range(n):
             h = lo + step * q
-            d = (scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h) - mg
+            d = scale * unit_value(kind, h) - mg
             v = max(v0 + d * (2.0 * c + d * s), 0.0)
             p_row[q] = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
             best = max(best, p_row[q])

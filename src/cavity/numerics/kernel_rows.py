@@ -20,13 +20,12 @@ from cavity.numerics.kernel_likelihoods import GAUSSIAN, PROBIT, likelihood_at, 
 from cavity.numerics.kernel_output import IMPROPER, damp_output_site
 from cavity.numerics.kernel_tilted import (
     _JIT,
-    ERF,
     MAX_NODES,
     _log_power,
-    erf_moments,
     h_tilted,
     noise_tilted,
 )
+from cavity.numerics.kernel_units import unit_moments
 
 
 @njit(**_JIT)
@@ -100,13 +99,9 @@ def _visit(
         vc[k] = 1.0 / (prec - eta_h * tau)
         mc[k] = vc[k] * (location - eta_h * nu)
         psi += _log_partition_change(prec, location, eta_h * tau, eta_h * nu)
-        if kind[k] == ERF:
-            mean, var = erf_moments(mc[k], vc[k])
-            mg[k] = scale[k] * mean
-            vg[k] = scale[k] * scale[k] * var
-        else:
-            mg[k] = scale[k] * mc[k]
-            vg[k] = scale[k] * scale[k] * vc[k]
+        mean, var = unit_moments(kind[k], mc[k], vc[k], work)
+        mg[k] = scale[k] * mean
+        vg[k] = scale[k] * scale[k] * var
     mg[units] = 1.0
     vg[units] = 0.0
 

@@ -15,10 +15,7 @@ import numpy as np
 from numba import njit
 
 from cavity.numerics.fastmath import erf, exp_nonpositive
-
-ERF, LINEAR = 0, 1
-
-_JIT = dict(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+from cavity.numerics.kernel_units import _JIT, ERF, LINEAR, RELU, unit_inverse, unit_value, unit_values
 
 # Trapezoid rule for the tilted densities. Nodes lie on a uniform grid that covers every point whose
 # log density is within TAIL of the density at the cavity mean; e^-28 = 7e-13. Spacing in units of the
@@ -34,38 +31,18 @@ DIRECT = 256  # grids up to this many nodes are integrated at once, larger ones 
 MAX_NODES = 4096
 MAX_GAIN = 300.0  # above this log-likelihood gain the shifted weights could underflow: trim first
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+# Panels of a unit with a kink: 10 Gauss–Legendre nodes over six spacings of the trapezoid rule, 1e-9.
+PANEL = 6.0
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
 _RSQRT2 = 1.0 / math.sqrt(2.0)
 _ERF_SLOPE = math.sqrt(2.0 / math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
 @njit(**_JIT)
-def erf_moments(mean, var):
-    r"""Mean and variance of erf(h/√2), h ~ N(mean, var) (paper, App. B, after eq. qf_fact).
-
-    The variance integral in the form (4/π) ∫_b^1 exp(-a²(1+x²)/2)/(1+x²) dx with a = m/√(1+V),
-    b = 1/√(1+2V): the paper's integral after sin u = (1-x²)/(1+x²)..., free of cancellation.
-    """
-    a = mean / math.sqrt(1.0 + var)
-    m = math.erf(a * _RSQRT2)
-    b = 1.0 / math.sqrt(1.0 + 2.0 * var)
-    # 1 - b without cancellation for small var
-    half = 0.5 * (2.0 * var / ((1.0 + 2.0 * var) * (1.0 + b)))
-    mid = b + half
-    total = 0.0
-    for q in range(16):
-        x = mid + half * _NODES[q]
-        u = 1.0 + x * x
-        total += _WEIGHTS[q] * exp_nonpositive(-0.5 * a * a * u) / u
-    return m, 4.0 / math.pi * half * total
-
-
-@njit(**_JIT)
 def _h_log_density(h, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise):
     """Log tilted density of one activation at h, up to a constant: quadratic part and 1/√T."""
-    g = scale * math.erf(h * _RSQRT2) if kind == ERF else scale * h
-    d = g - mg
+    d = scale * unit_value(kind, h) - mg
     t = max(t0 + d * (2.0 * c + d * s), noise)
     r = r0 - mu * d
     return -0.5 * ((h - mc) ** 2 * prec + r * r / t + math.log(t))
@@ -77,29 +54,18 @@ def _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, 
     c2 = 2.0 * c
     s0 = 0.0
     s1 = 0.0
-    w = work[0]
-    if kind == ERF:
-        for q in range(n):
-            z = lo + step * q
-            d = scale * erf((z + mc) * _RSQRT2) - mg
-            t = max(t0 + d * (c2 + d * s), noise)
-            root = 1.0 / math.sqrt(t)
-            r = (r0 - mu * d) * root
-            weight = exp_nonpositive(min(-0.5 * (z * z * prec + r * r) - shift, 0.0)) * root
-            w[q] = weight
-            s0 += weight
-            s1 += weight * z
-    else:
-        for q in range(n):
-            z = lo + step * q
-            d = scale * (z + mc) - mg
-            t = max(t0 + d * (c2 + d * s), noise)
-            root = 1.0 / math.sqrt(t)
-            r = (r0 - mu * d) * root
-            weight = exp_nonpositive(min(-0.5 * (z * z * prec + r * r) - shift, 0.0)) * root
-            w[q] = weight
-            s0 += weight
-            s1 += weight * z
+    w, g = work[0], work[1]
+    unit_values(kind, lo + mc, step, n, g)
+    for q in range(n):
+        z = lo + step * q
+        d = scale * g[q] - mg
+        t = max(t0 + d * (c2 + d * s), noise)
+        root = 1.0 / math.sqrt(t)
+        r = (r0 - mu * d) * root
+        weight = exp_nonpositive(min(-0.5 * (z * z * prec + r * r) - shift, 0.0)) * root
+        w[q] = weight
+        s0 += weight
+        s1 += weight * z
     return s0, s1
 
 
@@ -159,19 +125,44 @@ def likelihood_mode(kind, scale, mg, mu, r0):
     """Activation at which the residual vanishes, or NaN where no activation reaches it."""
     if mu == 0.0:
         return math.nan
-    target = (mg + r0 / mu) / scale
-    if kind == LINEAR:
-        return target
-    if abs(target) >= 1.0:
-        return math.nan
-    lo, hi = -9.0, 9.0
-    for _ in range(80):
-        mid = 0.5 * (lo + hi)
-        if math.erf(mid * _RSQRT2) < target:
-            lo = mid
-        else:
-            hi = mid
-    return 0.5 * (lo + hi)
+    return unit_inverse(kind, (mg + r0 / mu) / scale)
+
+
+@njit(**_JIT)
+def panel_nodes(lo, hi, step, kink, x, log_w):
+    """Gauss–Legendre nodes and log weights on panels of [lo, hi] that end at a kink of g; how many."""
+    wide = max(PANEL * step, (hi - lo) * len(_PANEL_NODES) / (MAX_NODES - 2 * len(_PANEL_NODES)))
+    cut = min(max(kink, lo), hi)
+    n = 0
+    for side in range(2):
+        left, right = (lo, cut) if side == 0 else (cut, hi)
+        count = int(math.ceil((right - left) / wide))
+        for p in range(count):
+            half = 0.5 * (right - left) / count
+            for j in range(len(_PANEL_NODES)):
+                x[n] = left + half * (2.0 * p + 1.0 + _PANEL_NODES[j])
+                log_w[n] = math.log(half * _PANEL_WEIGHTS[j])
+                n += 1
+    return n
+
+
+@njit(**_JIT)
+def weighted_moments(x, log_p, n):
+    """Mean and variance of nodes x with log weights log_p, which are replaced by the weights."""
+    best = -math.inf
+    for q in range(n):
+        best = max(best, log_p[q])
+    s0 = 0.0
+    s1 = 0.0
+    for q in range(n):
+        log_p[q] = math.exp(log_p[q] - best)
+        s0 += log_p[q]
+        s1 += log_p[q] * x[q]
+    mean = s1 / s0
+    s2 = 0.0
+    for q in range(n):
+        s2 += log_p[q] * (x[q] - mean) ** 2
+    return mean, s2 / s0
 
 
 @njit(**_JIT)
@@ -190,9 +181,8 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     sd = math.sqrt(vc)
     prec = 1.0 / vc
     t_min = max(noise, t0 - c * c / s) if s > 0.0 else t0
-    slope = scale * _ERF_SLOPE if kind == ERF else scale
-    g_mean = scale * math.erf(mc * _RSQRT2) if kind == ERF else scale * mc
-    d = g_mean - mg
+    slope = abs(scale) * (_ERF_SLOPE if kind == ERF else 1.0)
+    d = scale * unit_value(kind, mc) - mg
     t = max(t0 + d * (2.0 * c + d * s), noise)
     r = r0 - mu * d
     at_mean = -0.5 * r * r / t
@@ -201,7 +191,7 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     curvature = slope * slope * (mu * mu + s) / t_min
     narrow = 1.0 / math.sqrt(prec + curvature * (1.0 + 4.0 * gain))
     step = SPACING * narrow
-    if kind == ERF:
+    if kind != LINEAR:
         step = min(step, ERF_SPACING)
     if s > 0.0:  # T(h) vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
         step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
@@ -212,7 +202,8 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
         mean, var, wide = _h_wide(mc, vc, step, min(0.0, at_mean + gain), scale, mg, mu, s, c, t0, r0, noise)
         if var > 0.0:
             return mean, var, wide
-    if n > DIRECT or gain > MAX_GAIN:
+    trimmed = n > DIRECT or gain > MAX_GAIN
+    if trimmed:
         mode = likelihood_mode(kind, scale, mg, mu, r0) - mc
         for _ in range(6):
             coarse = (hi - lo) / (DIRECT - 1)
@@ -241,6 +232,14 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
             if n <= DIRECT:
                 break
         n = min(n, MAX_NODES)
+    if kind == RELU:
+        n = panel_nodes(lo, hi, step, -mc, work[1], work[0])
+        for q in range(n):
+            h = mc + work[1, q]
+            work[0, q] += _h_log_density(h, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise)
+        mean, var = weighted_moments(work[1], work[0], n)
+        return mc + mean, var, n
+    if trimmed:
         step = (hi - lo) / (n - 1)
         # the largest exponent on the grid: exact shift, no underflow
         best = -math.inf

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.latent import latent_moments
 from cavity.ep.solve import Solution
 from cavity.model.data import Prepared, check_inputs, check_vector
 from cavity.result import predict
@@ -40,14 +41,14 @@ class FittedPosterior:
 
     def latent(self, X: Any) -> Gaussian:
         """Mean and variance of f(x)."""
-        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self._design(X))
         s = self.prepared.scaling
         return Gaussian(s.y_mean + s.y_scale * f.mean, s.y_scale**2 * f.var)
 
     def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
         """Moments of y at new rows; ``noise_var`` are known noise variances of those rows."""
         s = self.prepared.scaling
-        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self._design(X))
         row_var = self._row_var(noise_var, len(f.mean))
         y = predict.target_moments(f, self.state.posterior.noise, row_var, plug_in, self.spec.likelihood)
         scale = s.y_scale**2
@@ -57,7 +58,7 @@ class FittedPosterior:
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log p(y | x) per row, in the units of y."""
         s = self.prepared.scaling
-        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self._design(X))
         target = s.target(check_vector(y, len(f.mean), "y"))
         row_var = self._row_var(noise_var, len(f.mean))
         noise = self.state.posterior.noise
@@ -67,7 +68,7 @@ class FittedPosterior:
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level."""
         s = self.prepared.scaling
-        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self._design(X))
         row_var = self._row_var(noise_var, len(f.mean))
         noise = self.state.posterior.noise
         return s.y_mean + s.y_scale * predict.quantiles(levels, f, noise, row_var, self.spec.likelihood)
@@ -75,7 +76,7 @@ class FittedPosterior:
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x) per row."""
         s = self.prepared.scaling
-        f = predict.latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self._design(X))
         target = s.target(check_vector(y, len(f.mean), "y"))
         row_var = self._row_var(noise_var, len(f.mean))
         return predict.cdf(target, f, self.state.posterior.noise, row_var, self.spec.likelihood)

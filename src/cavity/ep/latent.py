@@ -1,0 +1,44 @@
+r"""What q says of h = Xw and of f at given rows *(paper, eq. qf_fact with q in place of the cavity)*."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cavity.ep.network_numpy import function_moments, unit_moments
+from cavity.ep.state import OutputPosterior, Posterior, WeightPosterior
+from cavity.model.spec import ModelSpec
+from cavity.types import FloatArray, Gaussian
+
+
+def activation_marginals(spec: ModelSpec, w: WeightPosterior, X: FloatArray) -> Gaussian:
+    """Means and variances of h_k = xᵀw_k at new rows, (n, K), for any form of q(w_k)."""
+    mean = X @ w.mean.T
+    var = np.empty_like(mean)
+    basis = w.basis
+    for k in range(spec.n_hidden):
+        if w.factor.shape[1] == 1 and w.factor.shape[2] == X.shape[1] and X.shape[1] > 1:  # diagonal
+            var[:, k] = (X * X) @ w.var[k]
+        elif basis.rotation is None:
+            image = X @ w.factor[k]
+            var[:, k] = np.einsum("nr,nr->n", image, image)
+        else:
+            assert basis.root is not None
+            white = X * basis.root[k]
+            inside = white @ basis.rotation[k]
+            image = inside @ w.factor[k]
+            outside = np.sum(white**2, axis=1) - np.sum(inside**2, axis=1)
+            var[:, k] = np.maximum(outside, 0.0) + np.sum(image**2, axis=1)
+    return Gaussian(mean, np.maximum(var, np.finfo(float).tiny))
+
+
+def latent_moments(spec: ModelSpec, q: Posterior, X: FloatArray) -> Gaussian:
+    """Mean and variance of f(x) *(paper, eq. qf_fact with q in place of the cavity)*."""
+    return latent_moments_of(spec, q.v, activation_marginals(spec, q.w, X))
+
+
+def latent_moments_of(spec: ModelSpec, v: OutputPosterior, h: Gaussian) -> Gaussian:
+    """The same from the marginals of the activations."""
+    g = unit_moments(spec, h)
+    quad = np.einsum("ni,ij,nj->n", g.mean, v.cov, g.mean, optimize=True)
+    mean = np.broadcast_to(v.mean, g.mean.shape)
+    return function_moments(g, mean, np.diag(v.cov), quad)
