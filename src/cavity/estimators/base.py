@@ -23,7 +23,7 @@ from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
 from cavity.model.priors import default_groups
-from cavity.model.spec import ModelSpec, Noise, network
+from cavity.model.spec import ModelSpec, Noise, Output, network
 from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
@@ -49,6 +49,8 @@ except ImportError:
 # between 0.001 and 0.2, many of them short of the tolerance, and status_ says so; beyond 1 end fits of a few
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
+
+STRAIGHT = Output(fixed=np.array([1.0, 0.0]))  # one linear unit that is the whole function
 
 # A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
 FLAT = 0.08
@@ -130,6 +132,18 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         """Models to fit and stack, the one that the parameters describe first."""
         return [(spec, options)]
+
+    def _straight(
+        self, spec: ModelSpec, prepared: Prepared, priors: tuple[str, ...], options: FitOptions
+    ) -> list[Member]:
+        """Linear networks, one for each prior with a scale common to all inputs."""
+        how: dict[str, Any] = {
+            "activation": "linear",
+            "output": STRAIGHT,
+            "groups": "common",
+            "parents": None,
+        }
+        return [(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
 
     def _units(self, data: TrainingData) -> int:
         if isinstance(self.n_hidden, str):

@@ -28,7 +28,6 @@ FEWEST_UNITS = 3
 # Where classes are far apart f must be large: by leave-one-out and inner folds, output weights of about three
 # are better than of one on four sets of five and worse on none.
 OUTPUT = Output(scale_var=10.0, bias_var=4.0)
-STRAIGHT = Output(fixed=np.array([1.0, 0.0]))  # one linear unit that is the whole function
 # Above this the log of the other class's probability is worked out as log(1 - p) without loss.
 _HALF = float(np.log(0.5))
 
@@ -46,9 +45,13 @@ class EPClassifier(ClassifierMixin, EPEstimator):
     Parameters
     ----------
     n_hidden : "auto" or int
-        Number of hidden units K of each network. "auto" is a third of what `EPRegressor` would take, at least
+        Number of hidden units K of each network. "auto" is a fifth of what `EPRegressor` would take, at least
         3.
-    activation, prior, groups, parents, prior_scale, mask, output_prior, form, n_starts, damping, \
+    prior : "auto", str or WeightPrior
+        Family of the input weights, as for `EPRegressor`. "auto" stacks networks of several kinds on their
+        leave-one-out probabilities: smooth ones (Gaussian weights of one scale), sparse ones (Laplace, one
+        scale per input) and a linear one; where inputs outnumber rows, linear ones only.
+    activation, groups, parents, prior_scale, mask, output_prior, form, n_starts, damping, \
 block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
     class_weight : None, "balanced" or dict
@@ -151,23 +154,16 @@ feature_names_in_
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         if not (isinstance(self.prior, str) and self.prior == "auto"):
             return [(spec, options)]
-        members: list[Member] = []
+        straight: list[Member] = []
         if self.mask is None:
-            straight = {"activation": "linear", "output": STRAIGHT, "groups": "common", "parents": None}
-            members = [
-                (
-                    self._model(prepared, 1, spec.likelihood, prior=prior, **straight),
-                    replace(options, n_starts=1),
-                )
-                for prior in ("gaussian", "laplace")
-            ]
             if spec.n_inputs > prepared.data.n_rows:
-                return members
+                return self._straight(spec, prepared, ("laplace", "gaussian"), options)
+            straight = self._straight(spec, prepared, ("laplace",), replace(options, n_starts=1))
         sparse = self._model(prepared, spec.n_hidden, spec.likelihood, prior="laplace")
         half = options.n_starts // 2
         networks = [(spec, replace(options, n_starts=options.n_starts - half))]
         networks += [(sparse, replace(options, n_starts=half))] if half else []
-        return [*networks, *members]
+        return [*networks, *straight]
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
