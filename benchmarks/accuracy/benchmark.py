@@ -55,11 +55,16 @@ def sources(task: Task) -> list[Path]:
     files = [here / "protocols.py", here / "score.py", FOLDER / f"{task.params['module']}.py"]
     if task.params["module"] != MODULES[CAVITY]:
         return [*files, FOLDER / "gaussian.py"]
+    return [*files, *package_sources()]
+
+
+def package_sources() -> list[Path]:
+    """The files of the package that a fit depends on."""
     found = importlib.util.find_spec("cavity")
     assert found is not None and found.origin is not None
     package = Path(found.origin).parent
     rooms = [path for room in ROOMS for path in (package / room).rglob("*.py")]
-    return [*files, package / "types.py", *rooms]
+    return [package / "types.py", *rooms]
 
 
 def refusal(tasks: Sequence[Task]) -> str | None:
@@ -80,7 +85,7 @@ def options(parser: ArgumentParser) -> None:
         metavar="JSON",
         action="append",
         type=parameters,
-        help="EPRegressor with these parameters, instead of the default methods; may be repeated",
+        help="our estimator with these parameters, instead of the default methods; may be repeated",
     )
     parser.add_argument(
         "--inner",

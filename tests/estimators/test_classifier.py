@@ -96,7 +96,7 @@ def test_probabilities_lean_to_one_half_far_from_the_data():
 
 @both
 def test_fitted_attributes(classes):
-    model = fitted(classes)
+    model = fitted(classes, prior="gaussian")
     networks = 1 if classes == 2 else classes
     assert model.input_weights_.mean.shape == (4 * networks, 3)
     assert model.output_weights_.mean.shape == (5 * networks,)

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from cavity.cli.console import Console, number, table
+from cavity.cli.evaluate_classes import evaluate_classes
 from cavity.cli.models import Training, build, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
 from cavity.tables import TableError
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Fit every fold, score it, and print the scores beside those of the linear model."""
     console = Console(arguments.quiet, arguments.json)
     training = Training(arguments, console)
+    if training.classes:
+        return evaluate_classes(arguments, training, console)
     y, weight = training.y, training.weight
     n, cv = len(y), arguments.cv
     if n < 2 * cv:
@@ -110,18 +113,15 @@ def _fold(
     arguments: argparse.Namespace, training: Training, train: IntArray, test: IntArray
 ) -> tuple[Held, Held]:
     """Fit on the training rows, with fill values of their own, and predict the others."""
-    encoder = training.encoder
-    rows = training.rows
-    if encoder.missing == "impute":
-        encoder = encoder.refilled(training.table.frame.iloc[rows[train]])
-    X = encoder.encode(training.table, rows, missing="impute").X
-    y = training.y
+    X, y = training.encoded(train), training.y
     weight = None if training.weight is None else training.weight[train]
     if np.ptp(y[train]) == 0.0:
         raise TableError("The target is constant in the training rows of a fold: use fewer folds.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted instead
-        model = build(arguments, encoder, verbose=0).fit(X.iloc[train], y[train], sample_weight=weight)
+        model = build(arguments, training.encoder, verbose=0).fit(
+            X.iloc[train], y[train], sample_weight=weight
+        )
     lower, upper = np.transpose(model.predict_interval(X.iloc[test], LEVEL))
     network = Held(
         model.predict(X.iloc[test]),

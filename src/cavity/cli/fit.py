@@ -37,8 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
         }
     )
     console.show("", *lines, "")
+    more = "" if training.classes else " --intervals"
     console.say(
-        f"Saved to {arguments.out}. Next: cavity predict {arguments.out} NEW.csv --intervals, "
+        f"Saved to {arguments.out}. Next: cavity predict {arguments.out} NEW.csv{more}, "
         f"or cavity report {arguments.out}."
     )
     if not undisturbed:

@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from cavity.cli.classes import described_classes
 from cavity.cli.console import Console, number, table, wrapped
-from cavity.estimators import EPRegressor, load_model
+from cavity.estimators import EPClassifier, EPRegressor, load_model
 from cavity.estimators.inputs import new_table
+from cavity.plots.classes import class_relevance, networks
 from cavity.plots.reading import read
 from cavity.progress import Sweeps
 from cavity.report.facts import Judgement, judge_given, judge_left_out
 from cavity.report.words import count, worries
-from cavity.result.relevance import Relevance, input_blocks, relevance
+from cavity.result.relevance import Relevance
 from cavity.tables import Table, TableEncoder, TableError, read_table
-from cavity.tables.columns import targets, weights
+from cavity.tables.columns import weights
+from cavity.tables.read import listed
 from cavity.types import FloatArray, IntArray
 
 SETTINGS = ("prior", "n_hidden", "n_starts", "max_iter", "time_limit")
@@ -49,21 +52,40 @@ class Training:
             ignore=arguments.ignore,
             categorical=arguments.categorical,
             missing=arguments.missing_inputs or "refuse",
+            task=arguments.task,
         )
         self.notes = [*self.table.notes, *notes]
         # what is filled was said while learning; here only the numbers are wanted
         policy = "impute" if self.encoder.missing == "impute" else "refuse"
         self.X = self.encoder.encode(self.table, self.rows, missing=policy).X
         frame, name = self.table.frame, self.table.name
-        self.y = targets(frame, arguments.target, name)[self.rows]
+        self.y = self.encoder.outcome(self.table)[self.rows]
+        self.classes = self.encoder.classes
+        if self.classes:
+            self.y = np.array(self.classes)[self.y.astype(int)]
+        elif len(np.unique(self.y)) == 2 and arguments.task is None:
+            self.notes.append(
+                f"the target {arguments.target!r} takes two values only; --task classification would fit "
+                "their probabilities."
+            )
         self.weight: FloatArray | None = None
         if arguments.weights is not None:
             self.weight = weights(frame, arguments.weights, name)[self.rows]
         left_out = np.setdiff1d(np.arange(len(frame)), self.rows)
         #: what a model file keeps, so that later commands take raw tables and name rows of this one
         self.extra = {"table": self.encoder.to_json(), "rows_left_out": left_out.tolist()}
-        console.say(f"{name}: {len(self.y)} rows, {described(self.encoder)}, target {arguments.target!r}.")
+        kinds = f" with classes {listed([repr(c) for c in self.classes], 6)}" if self.classes else ""
+        console.say(
+            f"{name}: {len(self.y)} rows, {described(self.encoder)}, target {arguments.target!r}{kinds}."
+        )
         console.note(*self.notes)
+
+    def encoded(self, train: IntArray) -> Any:
+        """Inputs of all rows, filled with what the training rows of a fold have."""
+        encoder = self.encoder
+        if encoder.missing == "impute":
+            encoder = encoder.refilled(self.table.frame.iloc[self.rows[train]])
+        return encoder.encode(self.table, self.rows, missing="impute").X
 
 
 def described(encoder: TableEncoder) -> str:
@@ -83,15 +105,16 @@ def described(encoder: TableEncoder) -> str:
     return f"{count(len(encoder.columns), 'input')} ({', '.join(parts)})"
 
 
-def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> EPRegressor:
-    """An estimator with the settings that were given; the others keep their defaults.
+def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> EPRegressor | EPClassifier:
+    """An estimator that suits the target, with the settings that were given; the others keep their defaults.
 
     With one scale per input, the levels of a column share theirs.
     """
     given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
     if arguments.prior == "ard" and len(set(encoder.origins)) < len(encoder.origins):
         given["groups"] = np.array(encoder.origins)
-    return EPRegressor(random_state=arguments.seed, **{**given, **more})
+    kind = EPClassifier if encoder.classes else EPRegressor
+    return kind(random_state=arguments.seed, **{**given, **more})
 
 
 def load(path: str) -> tuple[Any, TableEncoder]:
@@ -116,7 +139,7 @@ def load(path: str) -> tuple[Any, TableEncoder]:
 
 def _table_rows(model: Any, left_out: list[int], path: str) -> IntArray:
     """Numbers, counted from 0, of the rows of the raw table that the fit was given."""
-    given = len(model.posterior_.main.prepared.row_of)
+    given = len(networks(model)[0].posterior_.main.prepared.row_of)
     rows = np.setdiff1d(np.arange(given + len(left_out)), left_out)
     if len(rows) != given:
         raise TableError(f"The rows saved in {path} are not those of its fit: fit it again.")
@@ -153,7 +176,7 @@ def interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console, what: str) -> bool:
+def fit(model: EPRegressor | EPClassifier, X: Any, y: Any, weight: Any, console: Console, what: str) -> bool:
     """Fit with progress on standard error; False where it was interrupted and what was found is kept."""
     with interrupts() as seen, console.progress(what) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words
@@ -168,7 +191,8 @@ def fit(model: EPRegressor, X: Any, y: FloatArray, weight: Any, console: Console
 
 def mismatch(model: Any) -> float:
     """Largest distance of a tilted moment from its marginal, in marginal sds, over the stacked fits."""
-    return max(float(component.solution.mismatch) for component in model.posterior_.components)
+    parts = [component for part in networks(model) for component in part.posterior_.components]
+    return max(float(component.solution.mismatch) for component in parts)
 
 
 def judge(model: Any, X: Any, y: FloatArray) -> Judgement:
@@ -178,12 +202,16 @@ def judge(model: Any, X: Any, y: FloatArray) -> Judgement:
 
 def relevance_by_column(model: Any, encoder: TableEncoder) -> Relevance:
     """The relevance table with one row per column of the raw table, largest effect first."""
-    names = encoder.features
-    return relevance(model.posterior_, input_blocks(names, encoder.origins)).sorted()
+    return class_relevance(model, encoder.features, encoder.origins).sorted()
 
 
 def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], list[str]]:
     """A fitted model in numbers for programs, and in lines for people."""
+    if isinstance(model, EPClassifier):
+        matters = relevance_by_column(model, encoder)
+        numbers, first, last = described_classes(model)
+        lines = [*first, "", *shown_relevance(matters, "of the score f, whose probability is Φ(f)"), *last]
+        return {**numbers, "relevance": records(matters)}, lines
     reading = read(model, encoder.features)
     judged = judge_left_out(reading)
     matters = relevance_by_column(model, encoder)
@@ -225,7 +253,7 @@ def records(matters: Relevance) -> list[dict[str, Any]]:
     return [{key: values[i] for key, values in columns.items()} for i in range(len(matters))]
 
 
-def shown_relevance(matters: Relevance, most: int = 20) -> list[str]:
+def shown_relevance(matters: Relevance, scale: str = "sd of the target", most: int = 20) -> list[str]:
     """Lines of a relevance table, largest effects first."""
     header = ["input", "effect", "95 % interval", "P(relevant)"]
     rows = [
@@ -240,7 +268,7 @@ def shown_relevance(matters: Relevance, most: int = 20) -> list[str]:
     more = [f"  … and {len(matters) - most} more"] if len(matters) > most else []
     return [
         "What matters (effect: rms change of the prediction when the input rests at its mean;",
-        f"relevant: more than {matters.threshold:g} sd of the target)",
+        f"relevant: more than {matters.threshold:g} {scale})",
         *table(header, rows, right=[1, 3]),
         *more,
     ]

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 SUMMARY = """\
-Predict a number from the columns of a table, and say how sure the prediction is.
+Predict a number or a class from the columns of a table, and say how sure the prediction is.
 
 cavity fits Bayesian neural networks with sparsity-promoting priors by expectation propagation: they find
 curves and interactions, switch off inputs that do not matter, and give an interval with every prediction."""
@@ -34,17 +34,22 @@ Fit a network to a table and save it.
 
 Every column but the target is an input. Numbers are used as they are (there is no need to scale them),
 true/false becomes 1/0, text becomes levels. Names, levels and fill values are saved in the model, so
-`cavity predict` takes tables just as raw as this one."""
+`cavity predict` takes tables just as raw as this one.
+
+A target of numbers is predicted as a number with its uncertainty (regression), one of text or true/false
+as a class with probabilities (classification); --task says otherwise, say for classes written as 0 and 1."""
 
 FIT_EXAMPLES = """\
 examples:
   cavity fit houses.csv --target price
   cavity fit houses.csv.gz --target price --ignore id,date --impute --out houses.cavity
+  cavity fit patients.csv --target outcome --task classification
   cavity fit survey.parquet --target income --weights copies --prior ard --hidden 8
   zcat big.csv.gz | cavity fit - --target y --time-limit 60 --json > summary.json
 
 priors:
-  laplace   a scale for each input, and many weights shrink to almost nothing (default)
+  laplace   a scale for each input, and many weights shrink to almost nothing (default for numbers; for
+            classes several priors are fitted and stacked)
   ard       one scale per input: an input that does not matter is switched off as a whole
   gaussian  all input weights share one scale, none is singled out
 
@@ -57,7 +62,8 @@ PREDICT = """\
 Predict with a saved model.
 
 Columns are found by name, in any order; columns that the model does not know are ignored. The output is a
-table with the row (counted from 1), the prediction and its standard deviation, noise included."""
+table with the row (counted from 1), the prediction and its standard deviation, noise included; of classes
+the most probable one, and the probability of each."""
 
 PREDICT_EXAMPLES = """\
 examples:
@@ -71,7 +77,10 @@ How well would a fit predict rows it has not seen? Cross-validation, beside a Ba
 
 MLPD is the mean log predictive density of the held-out targets: higher is better, and both the predictions
 and their uncertainty count. RMSE is the typical error in units of the target, R² the share of its variance
-explained, and `in 95 %` the share of targets within their 95 % interval, which should be near 0.95."""
+explained, and `in 95 %` the share of targets within their 95 % interval, which should be near 0.95.
+
+For classes a tuned logistic regression stands beside the fit; the log score is the mean log probability of
+what happened, `right` the share of rows whose most probable class it was."""
 
 EVALUATE_EXAMPLES = """\
 examples:
@@ -244,6 +253,11 @@ class _Names(argparse.Action):
 def _table_options(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("columns")
     group.add_argument("--target", required=True, metavar="COL", help="the column to predict")
+    group.add_argument(
+        "--task",
+        choices=("regression", "classification"),
+        help="what the target is (by default text and true/false are classes, anything else numbers)",
+    )
     group.add_argument("--weights", metavar="COL", help="column of weights; weight 2 counts a row twice")
     group.add_argument(
         "--ignore", action=_Names, default=[], metavar="COL,…", help="columns to leave out, such as row names"
@@ -296,7 +310,7 @@ def _model_options(command: argparse.ArgumentParser) -> None:
         "--prior",
         type=prior_name,
         metavar="NAME",
-        help="prior of the input weights: laplace (default), ard, …",
+        help="prior of the input weights: laplace, ard, … (default: what suits the target)",
     )
     group.add_argument(
         "--hidden", type=at_least(1), metavar="K", dest="n_hidden", help="number of hidden units"

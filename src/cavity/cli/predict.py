@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from cavity.cli.classes import class_columns, score_line
 from cavity.cli.console import Console, as_json, number
 from cavity.cli.models import check_writable, judge, load, table_of
+from cavity.estimators import EPClassifier
 from cavity.tables import Table, TableEncoder, TableError
-from cavity.tables.columns import targets
 from cavity.tables.read import pandas
 from cavity.types import IntArray
 
@@ -25,6 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(arguments.out)
         _check_ending(arguments.out)
     model, encoder = load(arguments.model)
+    if isinstance(model, EPClassifier) and arguments.intervals is not None:
+        raise TableError(
+            "A class has no interval: leave --intervals out, the probabilities are always written."
+        )
     table = table_of(arguments, encoder.text_columns)
     if not len(table.frame):
         raise TableError(f"{table.name} has no rows to predict.")
@@ -32,13 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     console.note(*table.notes, *encoded.notes)
     if not len(encoded.rows):
         raise TableError(f"{table.name} has no complete rows to predict: --impute fills what is missing.")
-    mean, sd = model.predict(encoded.X, return_std=True)
-    columns: dict[str, Any] = {"row": encoded.rows + 1, "prediction": mean, "sd": sd}
-    if arguments.intervals is not None:
-        columns["lower"], columns["upper"] = np.transpose(
-            model.predict_interval(encoded.X, arguments.intervals)
-        )
-    result = pandas().DataFrame(columns)
+    result = pandas().DataFrame({"row": encoded.rows + 1, **_columns(model, encoded.X, arguments.intervals)})
     if arguments.keep:
         result = _beside(table, encoded.rows, result)
     _compare(console, model, encoder, table, encoded.X, encoded.rows)
@@ -58,10 +57,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _columns(model: Any, X: Any, level: float | None) -> dict[str, Any]:
+    """Predictions by column: a class and its probabilities, or a mean with its sd and interval."""
+    if isinstance(model, EPClassifier):
+        return class_columns(model, X)
+    mean, sd = model.predict(X, return_std=True)
+    out = {"prediction": mean, "sd": sd}
+    if level is not None:
+        out["lower"], out["upper"] = np.transpose(model.predict_interval(X, level))
+    return out
+
+
 def _beside(table: Table, rows: IntArray, result: Any) -> Any:
     """The columns of the raw table, then the predictions."""
     raw = table.frame.iloc[rows].reset_index(drop=True)
-    taken = [name for name in raw.columns if name in OWN_COLUMNS]
+    taken = [name for name in raw.columns if name in OWN_COLUMNS or name in result.columns]
     if taken:
         raw = raw.rename(columns={name: f"{name} (data)" for name in taken})
     return pandas().concat([raw, result], axis=1)
@@ -74,11 +84,15 @@ def _compare(
     if console.quiet or encoder.target is None or encoder.target not in table.frame.columns:
         return
     try:
-        y = targets(table.frame, encoder.target, table.name)[rows]
+        y = encoder.outcome(table)[rows]
     except TableError:
         return
     known = ~np.isnan(y)
     if known.sum() < 2:
+        return
+    if isinstance(model, EPClassifier):
+        if encoder.classes:
+            console.note(score_line(model, X[known], y[known], encoder.target))
         return
     judged = judge(model, X[known], y[known])
     console.note(

@@ -10,7 +10,6 @@ from cavity.cli.console import Console
 from cavity.cli.models import check_writable, load, relevance_by_column, table_of
 from cavity.report import write_report
 from cavity.tables import TableError
-from cavity.tables.columns import targets
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,10 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise TableError(f"{arguments.model} was fitted from Python and does not know its target column.")
         if encoder.target not in table.frame.columns:
             raise TableError(f"{table.name} has no target column {encoder.target!r} to score the model on.")
-        rows = np.flatnonzero(~np.isnan(targets(table.frame, encoder.target, table.name)))
-        encoded = encoder.encode(table, rows)
+        outcome = encoder.outcome(table)
+        encoded = encoder.encode(table, np.flatnonzero(~np.isnan(outcome)))
         console.note(*table.notes, *encoded.notes)
-        X, y = encoded.X, targets(table.frame, encoder.target, table.name)[encoded.rows]
+        X, y = encoded.X, outcome[encoded.rows]
+        if encoder.classes:
+            y = np.array(encoder.classes)[y.astype(int)]
     matters = relevance_by_column(model, encoder)
     write_report(model, arguments.out, X, y, arguments.title, relevance=matters, first_row=1)
     console.say(f"Written to {arguments.out}; open it in a browser.")

@@ -53,6 +53,8 @@ FIRM_VARIANTS = (
 )  # fmt: skip
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 BIAS_VAR = 4.0
+# of the function at prior variance one, for numbers, and for classes and counts; see `_map_prior`
+WIDE_VAR = (10.0, 300.0)
 WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
 ENOUGH_UNITS, LOW_NOISE = 50, 0.03  # see `narrowed`
 CARRYING = 0.5  # of an equal share of the weight: those below stay as their first sweeps left them
@@ -133,8 +135,9 @@ def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: i
     """
     K, d = spec.group_of.shape
     # Inputs of one scale cannot be switched off apart from each other: where the likelihood says less than a
-    # Gaussian one, those held at zero would drag the scale of all weights down, and the network with it.
-    alike = not spec.likelihood.location and bool(
+    # Gaussian one, or inputs outnumber rows, those held at zero would drag the scale of all weights down, and
+    # the network with it.
+    alike = (not spec.likelihood.location or d > data.n_rows) and bool(
         np.all(spec.group_of[:, : d - spec.bias] == spec.group_of[:, :1])
     )
     if d <= WARM_UP_INPUTS or alike:
@@ -179,13 +182,20 @@ def narrowed(spec: ModelSpec, data: TrainingData, inputs: FloatArray, seed: int)
         fewer = _with_units(spec, ENOUGH_UNITS)
         rng = np.random.default_rng(seed)
         noise_var, prior_var, *_ = VARIANTS[0]
-        network = map_network(fewer, data, noise_var, _map_prior(fewer, inputs, prior_var), rng)
+        network = map_network(fewer, data, noise_var, _map_prior(fewer, inputs, prior_var, data.n_rows), rng)
         units = units if residual_var(fewer, data, network) < LOW_NOISE else ENOUGH_UNITS
     return _with_units(spec, units)
 
 
-def _map_prior(spec: ModelSpec, inputs: FloatArray, prior_var: float) -> FloatArray:
-    """Prior variances of the MAP fit: zero holds an input at zero."""
+def _map_prior(spec: ModelSpec, inputs: FloatArray, prior_var: float, n_rows: int) -> FloatArray:
+    """Prior variances of the MAP fit: zero holds an input at zero.
+
+    Where inputs outnumber rows this is a share of the variance of the function as a whole, however many
+    inputs there are: a common scale then has almost all of its evidence from its own prior, and EP moves it
+    only slowly. Classes that so many inputs separate want a large function, numbers one of their own size.
+    """
+    if inputs.sum() > n_rows:
+        prior_var *= WIDE_VAR[not spec.likelihood.location] / inputs.sum()
     weight_var = np.where(inputs, prior_var, 0.0)
     if spec.bias:
         weight_var[-1] = BIAS_VAR
@@ -224,7 +234,7 @@ def run_map_start(
 ) -> Solution:
     """One start: MAP network on the relevant inputs, linearised sites, EP."""
     rng = np.random.default_rng(plan.seed)
-    weight_var = _map_prior(spec, inputs, plan.prior_var)
+    weight_var = _map_prior(spec, inputs, plan.prior_var, data.n_rows)
     held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
     map_var = plan.noise_var if spec.noise.inferred else held_var
     network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)

@@ -12,7 +12,8 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step, fit_ensemble
+from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step
+from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Status
 from cavity.estimators.fitted import FittedModel
@@ -23,7 +24,7 @@ from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
 from cavity.model.priors import default_groups
-from cavity.model.spec import ModelSpec, Noise, network
+from cavity.model.spec import ModelSpec, Noise, Output, network
 from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
@@ -49,6 +50,8 @@ except ImportError:
 # between 0.001 and 0.2, many of them short of the tolerance, and status_ says so; beyond 1 end fits of a few
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
+
+STRAIGHT = Output(fixed=np.array([1.0, 0.0]))  # one linear unit that is the whole function
 
 # A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
 FLAT = 0.08
@@ -105,8 +108,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         """The likelihood, or several to choose from by leave-one-out."""
         return [GaussianLikelihood()]
 
-    def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood) -> ModelSpec:
-        """The network that the parameters describe."""
+    def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood, **instead: Any) -> ModelSpec:
+        """The network that the parameters describe, except for what is said instead."""
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
@@ -114,21 +117,37 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         more: dict[str, Any] = (
             {} if scale is None or held is not None else {"scale_prior": _pair(scale, "prior_scale")}
         )
-        return network(
-            len(prepared.scaling.x_mean),
-            n_hidden,
-            activation="erf" if self._mixed else self.activation,
-            prior=self.prior,
-            groups=default_groups(self.prior) if self.groups is None else self.groups,
-            parents=self.parents,
-            prior_var=None if held is None else held**2,
-            mask=numbered(self.mask, getattr(self, "feature_names_in_", None)),
-            output=self.output_prior,
-            noise=self._noise(prepared) if likelihood.has_scale else None,
-            likelihood=likelihood,
-            form=self.form,
+        prior = instead.get("prior", self.prior)
+        described = {
+            "activation": "erf" if self._mixed else self.activation,
+            "prior": prior,
+            "groups": default_groups(prior) if self.groups is None else self.groups,
+            "parents": self.parents,
+            "prior_var": None if held is None else held**2,
+            "mask": numbered(self.mask, getattr(self, "feature_names_in_", None)),
+            "output": self.output_prior,
+            "noise": self._noise(prepared) if likelihood.has_scale else None,
+            "likelihood": likelihood,
+            "form": self.form,
             **more,
-        )
+        }
+        return network(len(prepared.scaling.x_mean), n_hidden, **{**described, **instead})
+
+    def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
+        """Models to fit and stack, the one that the parameters describe first."""
+        return [(spec, options)]
+
+    def _straight(
+        self, spec: ModelSpec, prepared: Prepared, priors: tuple[str, ...], options: FitOptions
+    ) -> list[Member]:
+        """Linear networks, one for each prior with a scale common to all inputs."""
+        how: dict[str, Any] = {
+            "activation": "linear",
+            "output": STRAIGHT,
+            "groups": "common",
+            "parents": None,
+        }
+        return [(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
 
     @property
     def _mixed(self) -> bool:
@@ -255,7 +274,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if going_on and same(spec, self._spec):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
-            ensemble = fit_ensemble(spec, prepared.data, options, callback)
+            ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
         return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -10,14 +11,19 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.ep.ladder import FitOptions
+from cavity.ep.members import Member
 from cavity.estimators.base import EPEstimator, _pair, with_callbacks
 from cavity.estimators.inputs import row_vector, training_table
 from cavity.model.data import Prepared
 from cavity.model.likelihoods import Likelihood, ProbitLikelihood, likelihood_of
-from cavity.model.spec import Noise
+from cavity.model.spec import ModelSpec, Noise
 from cavity.result.draws import draw, functions, share_draws
 from cavity.result.posterior import Predictive
 from cavity.types import FloatArray, IntArray
+
+DEFAULTS = ("auto", "auto", "laplace", None)  # n_hidden, activation, prior, groups
+WIDE_STARTS = 4
 
 
 class EPRegressor(RegressorMixin, EPEstimator):
@@ -31,7 +37,8 @@ class EPRegressor(RegressorMixin, EPEstimator):
     n_hidden : "auto" or int
         Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
         least two for each set of inputs; starts with a weak prior use fewer where that would make more than
-        0.6 input weights a row.
+        0.6 input weights a row. Where inputs outnumber rows, and activation, prior and groups are left at
+        their defaults, linear networks with a common scale are stacked instead.
     activation : {"auto", "erf", "linear", "tanh", "relu", "softplus", "sine", "cosine"}, function or more
         What a hidden unit does with its input. "auto" is erf, with one linear unit in some of the starts,
         the first among them; the better ones by leave-one-out are repeated. "linear+erf" makes one linear
@@ -201,6 +208,16 @@ class EPRegressor(RegressorMixin, EPEstimator):
         if self.noise is not None and not all(item.has_scale for item in found):
             raise ValueError("noise is given, but the likelihood of counts has no noise level: leave it out.")
         return found
+
+    def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
+        wide = spec.n_inputs > prepared.data.n_rows and self.mask is None and self.output_prior is None
+        chosen = (self.n_hidden, self.activation, self.prior, self.groups)
+        if wide and all(
+            c is d or (isinstance(c, str) and c == d) for c, d in zip(chosen, DEFAULTS, strict=True)
+        ):
+            few = replace(options, n_starts=min(options.n_starts, WIDE_STARTS))
+            return self._straight(spec, prepared, ("laplace", "gaussian"), few)
+        return [(spec, options)]
 
     def _noise(self, prepared: Prepared) -> Noise:
         if self.noise is None:

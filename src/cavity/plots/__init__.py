@@ -8,6 +8,7 @@ title; effects, predictions and leave-one-out figures show the whole mixture.
 Matplotlib is needed only when something is drawn: ``pip install "cavity[plot]"``.
 """
 
+from cavity.plots.classes import class_calibration, confusion
 from cavity.plots.effects import effect, effects
 from cavity.plots.fit import calibration, history, observed
 from cavity.plots.predictions import prediction_1d, prediction_2d
@@ -16,6 +17,8 @@ from cavity.plots.weights import input_weights, output_weights, scales
 
 __all__ = [
     "calibration",
+    "class_calibration",
+    "confusion",
     "effect",
     "effects",
     "history",

@@ -7,10 +7,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cavity.estimators import EPEstimator
+from cavity.estimators import EPClassifier, EPEstimator
 from cavity.estimators.inputs import new_table
+from cavity.plots.classes import left_out_classes, readings
 from cavity.plots.ranking import relevance_table
 from cavity.plots.reading import read
+from cavity.report.classes import class_figures, class_summary, judge_given_classes
 from cavity.report.details import details
 from cavity.report.facts import judge_given, judge_left_out
 from cavity.report.figures import figures
@@ -87,23 +89,48 @@ def render_report(
         raise ImportError('Reports need jinja2 and matplotlib: pip install "cavity[report]"') from error
     if (X is None) != (y is None):
         raise ValueError("Rows to judge the model on need both X and y.")
-    reading = read(model)
-    judged = judge_left_out(reading)
-    given = None
-    if X is not None:
-        given = judge_given(reading, new_table(model, X) if isinstance(model, EPEstimator) else X, y)
-    table = relevance if relevance is not None else relevance_table(model)
+    if isinstance(model, EPClassifier):
+        parts = _of_classes(model, X, y, relevance, first_row)
+    else:
+        parts = _of_numbers(model, X, y, relevance, first_row)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"keep": _keep_together, "figure": figure}
     source = resources.files("cavity.report").joinpath("page.html").read_text(encoding="utf-8")
     return environment.from_string(source).render(
-        title=title if title is not None else f"What the model makes of {reading.target}",
-        words=summary(model, reading, judged, given, table, first_row),
-        sections=figures(reading, table, first_row),
-        details=details(model, reading),
+        title=title if title is not None else f"What the model makes of {parts.pop('target')}",
+        **parts,
     )
+
+
+def _of_numbers(model: Any, X: Any, y: Any, relevance: Relevance | None, first_row: int) -> dict[str, Any]:
+    reading = read(model)
+    judged = judge_left_out(reading)
+    given = None
+    if X is not None:
+        given = judge_given(reading, new_table(model, X) if isinstance(model, EPEstimator) else X, y)
+    table = relevance if relevance is not None else relevance_table(model)
+    return {
+        "target": reading.target,
+        "words": summary(model, reading, judged, given, table, first_row),
+        "sections": figures(reading, table, first_row),
+        "details": details(model, reading),
+    }
+
+
+def _of_classes(
+    model: EPClassifier, X: Any, y: Any, relevance: Relevance | None, first_row: int
+) -> dict[str, Any]:
+    judged = left_out_classes(model)
+    given = None if X is None else judge_given_classes(model, X, y)
+    table = relevance if relevance is not None else model.relevance_
+    return {
+        "target": str(getattr(model, "target_name_", "y")),
+        "words": class_summary(model, judged, given, table, first_row),
+        "sections": class_figures(model, judged, table),
+        "details": details(model, readings(model)[0], judged),
+    }
 
 
 def _keep_together(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cavity.plots.reading import Reading
 from cavity.report.words import figure
+from cavity.result.classes import ClassRows
 
 PACKAGES = ("cavity", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
@@ -20,10 +21,11 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
 
-def details(model: Any, reading: Reading) -> list[Table]:
+def details(model: Any, reading: Reading, classes: ClassRows | None = None) -> list[Table]:
     """All tables, those with nothing in them left out."""
-    tables = [_model(model, reading), _fits(reading), _stages(reading), _settings(model), _versions()]
-    return [table for table in tables if table.rows]
+    counted = [] if classes is None else _classes(classes)
+    tables = [_model(model, reading), *counted, _fits(reading), _stages(reading), _settings(model)]
+    return [table for table in [*tables, _versions()] if table.rows]
 
 
 def _model(model: Any, reading: Reading) -> Table:
@@ -35,6 +37,8 @@ def _model(model: Any, reading: Reading) -> Table:
         f"inferred, log variance N({figure(spec.noise.mean)}, {figure(spec.noise.var)}), standardised target"
         if spec.noise.inferred
         else "held"
+        if spec.likelihood.has_scale
+        else "none"
     )
     rows = [
         ["kind", type(model).__name__],
@@ -50,6 +54,21 @@ def _model(model: Any, reading: Reading) -> Table:
         ["log evidence", figure(reading.posterior.log_evidence, 5)],
     ]
     return Table("Model", [], rows)
+
+
+def _classes(judged: ClassRows) -> list[Table]:
+    confusion = [
+        [label, *(f"{value:.6g}" for value in row)]
+        for label, row in zip(judged.classes, judged.confusion, strict=True)
+    ]
+    bins = [[figure(b.predicted, 2), figure(b.observed, 2), f"{b.weight:.6g}"] for b in judged.bins()]
+    what = "of the last class" if len(judged.classes) == 2 else "of the predicted class"
+    return [
+        Table(
+            "Observed (down) and predicted (across) class, leave-one-out", ["", *judged.classes], confusion
+        ),
+        Table(f"Probability {what} and what came of it", ["predicted", "observed", "rows"], bins),
+    ]
 
 
 def _fits(reading: Reading) -> Table:

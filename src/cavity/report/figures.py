@@ -33,8 +33,8 @@ def figures(reading: Reading, table: Relevance, first_row: int = 0) -> list[Sect
     """All sections of figures."""
     return [
         _predictions(reading, first_row),
-        _effects(reading, table),
-        Section("Inside the network, and how the fit went", [*_inside(reading), *_sweeps(reading)]),
+        effect_section(reading, table),
+        Section("Inside the network, and how the fit went", [*inside(reading), *sweeps(reading)]),
     ]
 
 
@@ -77,16 +77,21 @@ def _predictions(reading: Reading, first_row: int) -> Section:
     )
 
 
-def _effects(reading: Reading, table: Relevance) -> Section:
+def ranking(reading: Reading, table: Relevance) -> Drawing:
+    """Sizes of effects, the largest first."""
     rows = min(len(table), MAX_ROWS)
-    order = strongest(reading)[:EFFECTS]
-    ranking = drawing(
+    return drawing(
         "relevance",
         lambda ax: plots.relevance(reading, ax, table=table),
         "Size of each effect with its 95 % interval, and the probability P that it is relevant, which begins "
         "at the dashed line.",
         (WIDTH, max(0.8 + 0.2 * rows, 1.6)),
     )
+
+
+def effect_section(reading: Reading, table: Relevance) -> Section:
+    """What matters: the ranking, and the curve of each of the strongest inputs."""
+    order = strongest(reading)[:EFFECTS]
     plans = [
         (f"effect-{j}", partial(_effect, reading, int(j)), "", f"Effect of {reading.names[j]}") for j in order
     ]
@@ -97,7 +102,7 @@ def _effects(reading: Reading, table: Relevance) -> Section:
     )
     if len(order) < reading.n_inputs:
         note += f" The {len(order)} strongest of {reading.n_inputs} inputs."
-    return Section("What matters", [ranking, *small], True, note)
+    return Section("What matters", [ranking(reading, table), *small], True, note)
 
 
 def _effect(reading: Reading, j: int, ax: Any) -> None:
@@ -109,7 +114,8 @@ def _effect(reading: Reading, j: int, ax: Any) -> None:
         ax.locator_params(axis="x", nbins=4)
 
 
-def _inside(reading: Reading) -> list[Drawing]:
+def inside(reading: Reading) -> list[Drawing]:
+    """Weights and scales of the heaviest fit."""
     fitted, _ = reading.component()
     d, K = min(reading.n_inputs, MAX_ROWS), fitted.spec.n_hidden
     out = [
@@ -148,7 +154,8 @@ def _inside(reading: Reading) -> list[Drawing]:
     return out
 
 
-def _sweeps(reading: Reading) -> list[Drawing]:
+def sweeps(reading: Reading) -> list[Drawing]:
+    """How the heaviest fit went."""
     main, _ = reading.component()
     records = main.solution.history
     if not records:

@@ -58,10 +58,9 @@ def summary(
     """Put the facts into sentences."""
     table = table.sorted()
     main, _ = reading.component()
-    n, units = len(judged.rows), main.spec.n_hidden
-    fits = len(reading.posterior.components)
+    n, fits = len(judged.rows), len(reading.posterior.components)
     lead = (
-        f"{count(n, 'row')}, {count(reading.n_inputs, 'input')}, {count(units, 'hidden unit')}"
+        f"{count(n, 'row')}, {count(reading.n_inputs, 'input')}, {count(main.spec.n_hidden, 'hidden unit')}"
         + (f", {fits} fits stacked" if fits > 1 else "")
         + ". "
         + (
@@ -83,7 +82,7 @@ def summary(
         [] if given is None else on_given_rows(given),
         how_sure(reading, judged),
         what_matters(table),
-        _top(table),
+        top(table),
         max(len(table) - 2 * LISTED, 0),
         worries(model, reading, judged, given, first_row),
     )
@@ -138,7 +137,7 @@ def how_sure(reading: Reading, judged: Judgement) -> list[str]:
     ]
 
 
-def what_matters(table: Relevance) -> list[str]:
+def named_inputs(table: Relevance) -> list[str]:
     """Names of the inputs that matter, and of those that do not seem to."""
     chance = table.probability
     sure = [table.name[i] for i in np.flatnonzero(chance >= 0.95)]
@@ -151,13 +150,18 @@ def what_matters(table: Relevance) -> list[str]:
         out.append(f"Perhaps relevant: {listing(open_)}.")
     if none:
         out.append(f"No sign of relevance: {listing(none)}.")
-    out.append(
+    return out
+
+
+def what_matters(table: Relevance) -> list[str]:
+    """The inputs that matter, and what that means."""
+    meaning = (
         "An effect is the root mean square change of the function when the input is put at its mean. It is "
         f"called relevant if it exceeds {table.threshold:g} sds of the target, so that the input explains "
         f"more than {100.0 * table.threshold**2:.2g} % of the variance. Inputs that carry the same "
         "information can stand in for each other: one may look irrelevant because another says the same."
     )
-    return out
+    return [*named_inputs(table), meaning]
 
 
 def worries(
@@ -165,27 +169,36 @@ def worries(
 ) -> list[Worry]:
     """What may be wrong with the fit, the worst first."""
     out = [
-        *_unsettled(reading),
+        *unsettled(reading),
         *_useless(judged),
-        *_improper(reading, first_row),
+        *improper(reading, first_row),
         *_miscalibrated(judged, ""),
         *([] if given is None else _miscalibrated(given, " on the given rows")),
         *_outliers(judged, first_row),
-        *_units(model, reading),
+        *units(model, reading),
         *(Worry(NOTE, note) for note in reading.prepared.notes),
     ]
-    if len(reading.posterior.components) > 1:
-        out.append(
-            Worry(
-                NOTE,
-                "The weights of the stacked fits were chosen by leave-one-out, so its score is a little "
-                "optimistic; a test set or cross-validation is not.",
-            )
-        )
-    return sorted(out, key=lambda worry: (PROBLEM, CAUTION, NOTE).index(worry.level))
+    return ranked([*out, *stacked(reading)])
 
 
-def _unsettled(reading: Reading) -> list[Worry]:
+def stacked(reading: Reading) -> list[Worry]:
+    """Stacking looked at the rows that its leave-one-out score is taken on."""
+    if len(reading.posterior.components) == 1:
+        return []
+    text = (
+        "The weights of the stacked fits were chosen by leave-one-out, so its score is a little "
+        "optimistic; a test set or cross-validation is not."
+    )
+    return [Worry(NOTE, text)]
+
+
+def ranked(found: list[Worry]) -> list[Worry]:
+    """The worst first."""
+    return sorted(found, key=lambda worry: (PROBLEM, CAUTION, NOTE).index(worry.level))
+
+
+def unsettled(reading: Reading) -> list[Worry]:
+    """Fits that stopped before the tolerance."""
     out = []
     fits = reading.posterior.components
     for m, fit in enumerate(fits):
@@ -211,15 +224,16 @@ def _useless(judged: Judgement) -> list[Worry]:
     return []
 
 
-def _improper(reading: Reading, first_row: int) -> list[Worry]:
-    improper = np.any([c.loo.improper for c in reading.posterior.components], axis=0)[reading.engine_rows]
-    if not improper.any():
+def improper(reading: Reading, first_row: int) -> list[Worry]:
+    """Rows whose leave-one-out prediction flatters."""
+    found = np.any([c.loo.improper for c in reading.posterior.components], axis=0)[reading.engine_rows]
+    if not found.any():
         return []
     return [
         Worry(
             CAUTION,
-            f"Leave-one-out is optimistic for {count(int(improper.sum()), 'row')}, whose influence could be "
-            f"removed only in part: {_row_list(reading.rows[improper], first_row)}.",
+            f"Leave-one-out is optimistic for {count(int(found.sum()), 'row')}, whose influence could be "
+            f"removed only in part: {row_list(reading.rows[found], first_row)}.",
         )
     ]
 
@@ -250,32 +264,33 @@ def _outliers(judged: Judgement, first_row: int) -> list[Worry]:
             CAUTION,
             f"{count(len(found), 'row')} too far from the leave-one-out prediction for chance (well "
             f"calibrated predictions give {SURPRISE:g} such rows in a table of this length): "
-            f"{_row_list(judged.rows[found], first_row)}. Look for errors in them.",
+            f"{row_list(judged.rows[found], first_row)}. Look for errors in them.",
         )
     ]
 
 
-def _units(model: Any, reading: Reading) -> list[Worry]:
+def units(model: Any, reading: Reading) -> list[Worry]:
+    """Hidden units that are idle, pruned, or all in use."""
     main, phrase = reading.component()
     asked = getattr(model, "n_hidden", None)
-    units = main.spec.n_hidden
+    now = main.spec.n_hidden
     idle = int(np.sum(unit_effects(main.spec, main.prepared.data, main.state) < UNUSED))
     out = []
-    if isinstance(asked, int) and asked > units:
+    if isinstance(asked, int) and asked > now:
         out.append(
-            Worry(NOTE, f"{count(asked - units, 'hidden unit')} of {asked} pruned: the data do not use more.")
+            Worry(NOTE, f"{count(asked - now, 'hidden unit')} of {asked} pruned: the data do not use more.")
         )
     if idle:
         out.append(
             Worry(
                 NOTE,
-                f"{count(idle, 'hidden unit')} of {units} idle{phrase}: fewer would do. This is harmless, "
+                f"{count(idle, 'hidden unit')} of {now} idle{phrase}: fewer would do. This is harmless, "
                 "and how the network finds its size.",
             )
         )
-    elif units > 1 and len(out) == 0:
+    elif now > 1 and len(out) == 0:
         out.append(
-            Worry(NOTE, f"All {units} hidden units are in use{phrase}: a larger n_hidden may predict better.")
+            Worry(NOTE, f"All {now} hidden units are in use{phrase}: a larger n_hidden may predict better.")
         )
     return out
 
@@ -290,13 +305,14 @@ def _coverage(judged: Judgement) -> str:
     )
 
 
-def _row_list(rows: IntArray, first_row: int) -> str:
+def row_list(rows: IntArray, first_row: int) -> str:
+    """Numbers of rows, of many the first few."""
     shown = ", ".join(str(int(row) + first_row) for row in rows[:LISTED])
     more = f" and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
     return f"{shown}{more} (counted from {first_row})"
 
 
-def _top(table: Relevance) -> Relevance:
+def top(table: Relevance) -> Relevance:
     """The first rows of a table."""
     keep = {k: v[: 2 * LISTED] for k, v in table.to_dict().items()}
     return Relevance(**keep, threshold=table.threshold)

@@ -13,7 +13,7 @@ probability of being relevant, P(e_j > threshold · sd(y)), come from seeded dra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -158,6 +158,12 @@ def relevance(
         float(threshold),
         input_inclusion(posterior, columns),
     )
+
+
+def largest(tables: Sequence[Relevance]) -> Relevance:
+    """One table for networks that see the same inputs: of each input the largest effect and probability."""
+    names = ("effect", "effect_lower", "effect_upper", "probability")
+    return replace(tables[0], **{name: np.max([getattr(t, name) for t in tables], axis=0) for name in names})
 
 
 def input_inclusion(posterior: MixturePosterior, columns: Sequence[IntArray]) -> FloatArray | None:

@@ -123,8 +123,8 @@ def targets(frame: Any, target: str, table: str) -> FloatArray:
     """The target as numbers, NaN where missing."""
     if pandas().api.types.is_bool_dtype(frame[target].dtype):
         raise TableError(
-            f"The target {target!r} of {table} is true or false; cavity fits numbers: write it as 0 and 1 "
-            "if a regression on them is what you want."
+            f"The target {target!r} of {table} is true or false, which is no number: leave --task regression "
+            "out, or write it as 0 and 1 if a regression on them is what you want."
         )
     return numbers(frame[target], target, table)
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.tables import columns as col
+from cavity.tables import target as outcomes
 from cavity.tables.read import Table, TableError, listed, pandas
 from cavity.types import FloatArray, IntArray
 
-VERSION = 1
+VERSION = 2  # 2: classes of the target
 MISSING_CHOICES = ("refuse", "impute", "drop")
 
 
@@ -90,6 +91,7 @@ class TableEncoder:
     weights: str | None = None
     missing: str = "refuse"
     left_out: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()  # of the target; empty where it is a number
 
     @property
     def features(self) -> list[str]:
@@ -116,6 +118,7 @@ class TableEncoder:
         ignore: Iterable[str] = (),
         categorical: Iterable[str] = (),
         missing: str = "refuse",
+        task: str | None = None,
     ) -> tuple[TableEncoder, IntArray, list[str]]:
         """Learn the columns of a table.
 
@@ -131,6 +134,8 @@ class TableEncoder:
             Columns to treat as levels although they look like numbers or row names.
         missing : {"refuse", "impute", "drop"}
             What to do with missing inputs. Rows without target or weight can only be dropped.
+        task : {"regression", "classification"}, optional
+            By default the target says: text and true/false are classes.
 
         Returns
         -------
@@ -159,16 +164,19 @@ class TableEncoder:
             notes.append(f"column {c!r} is empty; left out.")
             inputs.remove(c)
         kinds = {c: col.CATEGORY if c in categorical else col.kind_of(frame[c], c, name) for c in inputs}
-        outcome = np.isnan(col.targets(frame, target, name))
+        classes = outcomes.classes_of(frame[target], target, name, task)
+        bare = cls((), target, classes=classes)
+        outcome = np.isnan(bare.outcome(table))
         if weights is not None:
             outcome |= np.isnan(col.weights(frame, weights, name))
         rows = _kept_rows(table, {c: absent[c] for c in inputs}, outcome, missing, target, notes)
         if len(rows) < 2:
             raise TableError(f"{name} has {len(rows)} row(s) without missing values: a fit needs at least 2.")
-        y = col.targets(frame, target, name)[rows]
+        y = bare.outcome(table)[rows]
         if np.ptp(y) == 0.0:
+            only = repr(classes[int(y[0])]) if classes else f"{y[0]:g}"
             raise TableError(
-                f"The target {target!r} is {y[0]:g} in every row of {name}: there is nothing to learn."
+                f"The target {target!r} is {only} in every row of {name}: there is nothing to learn."
             )
         learnt = []
         for c in inputs:
@@ -177,7 +185,8 @@ class TableEncoder:
                 learnt.append(column)
         if not learnt:
             raise TableError(f"No input column of {name} varies: there is nothing to learn from.")
-        encoder = cls(tuple(learnt), target, weights, missing, tuple(c for c in frame.columns if c in ignore))
+        left_out = tuple(c for c in frame.columns if c in ignore)
+        encoder = cls(tuple(learnt), target, weights, missing, left_out, classes)
         names = encoder.features
         twice = sorted({feature for feature in names if names.count(feature) > 1})
         if twice:
@@ -238,6 +247,13 @@ class TableEncoder:
             pandas().DataFrame(X[kept], columns=self.features, index=index), positions[kept], tuple(notes)
         )
 
+    def outcome(self, table: Table) -> FloatArray:
+        """The target of every row: a number, or the number of its class; NaN where missing."""
+        assert self.target is not None
+        if not self.classes:
+            return col.targets(table.frame, self.target, table.name)
+        return outcomes.codes(table.frame[self.target], self.classes, self.target, table.name)
+
     def refilled(self, frame: Any) -> TableEncoder:
         """The same encoder with fill values from other rows (the training rows of a fold)."""
         columns = tuple(
@@ -277,7 +293,8 @@ class TableEncoder:
             if stored["missing"] not in MISSING_CHOICES:
                 raise ValueError
             target, weights = stored["target"], stored["weights"]
-            return cls(read, target, weights, stored["missing"], tuple(map(str, stored["left_out"])))
+            left_out, classes = (tuple(map(str, stored.get(key, ()))) for key in ("left_out", "classes"))
+            return cls(read, target, weights, stored["missing"], left_out, classes)
         except TableError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError):

@@ -1,0 +1,1 @@
+"""Classes, many more inputs than rows, and outliers: `make bench-structures`."""
