@@ -40,8 +40,8 @@ class EPClassifier(ClassifierMixin, EPEstimator):
     n_hidden : "auto" or int
         Number of hidden units K of each network. "auto" is a third of what `EPRegressor` would take, at least
         3.
-    activation, prior, groups, parents, prior_scale, mask, output_prior, form, n_starts, damping, \
-block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
+    activation, prior, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
+damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
     class_weight : None, "balanced" or dict
         Weights that multiply those of the rows, by class.
@@ -89,6 +89,7 @@ feature_names_in_
         prior_scale: Any = None,
         mask: Any = None,
         output_prior: Any = None,
+        interactions: Any = None,
         class_weight: Any = None,
         form: str = "auto",
         n_starts: Any = "auto",
@@ -111,6 +112,7 @@ feature_names_in_
         self.prior_scale = prior_scale
         self.mask = mask
         self.output_prior = output_prior
+        self.interactions = interactions
         self.class_weight = class_weight
         self.form = form
         self.n_starts = n_starts
