@@ -20,7 +20,7 @@ from cavity.ep.posterior import RowMap, row_blocks, scale_field, scale_sums
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
 from cavity.ep.row_visit import RowVisit
 from cavity.ep.schedule import Step
-from cavity.ep.state import EPState, RowSites
+from cavity.ep.state import EPState, RowSites, exact_output_precisions
 from cavity.ep.sweep import active_mask, held
 from cavity.model.data import TrainingData
 from cavity.model.spec import HELD_VAR, ModelSpec
@@ -64,7 +64,8 @@ def log_evidence(
     if spec.output.fixed is None:
         out = visit_output_priors(spec, q.v, state.priors.v, step.fraction_output)
         total += q.v.log_partition + float(np.sum(out.log_z + out.partition)) / step.fraction_output
-        total -= float(scalar_log_partition(np.float64(0.0), np.float64(spec.output.bias_var)))
+        exact = exact_output_precisions(spec)[spec.n_hidden :]
+        total -= float(np.sum(scalar_log_partition(np.zeros_like(exact), 1.0 / exact)))
     if q.noise.var > 0.0:
         total += _inferred_part(q.noise, Gaussian(spec.noise.mean, spec.noise.var))
     zero = np.zeros(spec.n_groups)
@@ -122,10 +123,14 @@ def evidence_gradient(
     if spec.output.fixed is not None:
         return HyperGradient(noise, scales, None, None)
 
+    K = spec.n_hidden
+
     def output_terms(log_var: float) -> float:
         moved = replace(spec, output=replace(spec.output, scale_var=float(np.exp(log_var))))
         visit = visit_output_priors(moved, q.v, state.priors.v, step.fraction_output)
-        return float(np.sum(visit.log_z)) / step.fraction_output
+        products = np.sum(q.v.mean[K:-1] ** 2 + np.diag(q.v.cov)[K:-1]) * np.exp(-log_var)
+        exact = -0.5 * (len(spec.pairs) * log_var + float(products))
+        return float(np.sum(visit.log_z)) / step.fraction_output + exact
 
     output = _derivative(output_terms, float(np.log(spec.output.scale_var)))
     # the bias prior is exact: E[∂ log N(v_0 | 0, σ²)/∂ log σ²] under q

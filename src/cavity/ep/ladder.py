@@ -305,8 +305,9 @@ def _fit_ensemble(
 
         def begin(m: int, told: Told, plans: list[Plan] = plans) -> Solution:
             model = narrow if plans[m].noise_var < WHISPER else wide
-            if options.adapt_width and plans[m].most_units is not None:
-                model = _with_units(model, plans[m].most_units)
+            most = plans[m].most_units
+            if options.adapt_width and most is not None:
+                model = _with_units(model, most)
             if options.mixed and plans[m].linear:
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, left())

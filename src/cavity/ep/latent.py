@@ -41,4 +41,4 @@ def latent_moments_of(spec: ModelSpec, v: OutputPosterior, h: Gaussian) -> Gauss
     g = unit_moments(spec, h)
     quad = np.einsum("ni,ij,nj->n", g.mean, v.cov, g.mean, optimize=True)
     mean = np.broadcast_to(v.mean, g.mean.shape)
-    return function_moments(g, mean, np.diag(v.cov), quad)
+    return function_moments(spec, g, mean, lambda j, i: v.cov[j, i], quad)

@@ -5,10 +5,10 @@ The objective is the negative log posterior at a held noise variance s² and Gau
 .. math:: -\sum_i w_i \log p(y_i \mid f_i, \log s^2) + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
           - \sum_k \log p(v_k) + \frac{v_0^2}{2\sigma_{v_0}^2},\qquad v_k \ge 0 .
 
-With b_ik = v_k s_k g'(h_ik), d_i = ∂ log p/∂f_i and λ_i = -∂² log p/∂f_i² (zero where negative), the
-sites τ_ik = b_ik² λ_i, ν_ik = τ_ik h_ik + b_ik d_i and (direction [g(h_i); 1], precision λ_i, location
-λ_i f_i + d_i) make q(w_k) and q(v) whose means are the MAP weights exactly, because the gradient vanishes
-there, whatever τ.
+With b_ik = ∂f_i/∂h_ik = v_k s_k g'(h_ik) (and what products of units add), d_i = ∂ log p/∂f_i and
+λ_i = -∂² log p/∂f_i² (zero where negative), the sites τ_ik = b_ik² λ_i, ν_ik = τ_ik h_ik + b_ik d_i and
+(direction [g(h_i); 1], precision λ_i, location λ_i f_i + d_i) make q(w_k) and q(v) whose means are the MAP
+weights exactly, because the gradient vanishes there, whatever τ.
 For Gaussian noise d_i = (y_i - f_i)/s² and λ_i = 1/s².
 """
 
@@ -21,8 +21,9 @@ from scipy.optimize import minimize
 
 from cavity.ep.latent import latent_moments
 from cavity.ep.starts import state_from_sites
-from cavity.ep.state import EPState, PriorSites, RowSites
+from cavity.ep.state import EPState, PriorSites, RowSites, exact_output_precisions
 from cavity.model.data import TrainingData
+from cavity.model.interactions import with_products
 from cavity.model.spec import ModelSpec
 from cavity.numerics.compilation import announced
 from cavity.numerics.kernel_units import unit_outputs
@@ -52,6 +53,19 @@ def _units(spec: ModelSpec, h: FloatArray) -> tuple[FloatArray, FloatArray]:
         g[:, k] = spec.activation_scale[k] * activation(h[:, k])
         slope[:, k] = spec.activation_scale[k] * activation.slope(h[:, k])
     return g, slope
+
+
+def _output_inputs(spec: ModelSpec, h: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What the output layer sees, (n, J), and ∂f/∂h, (n, K), at output weights v."""
+    g, slope = _units(spec, h)
+    along = np.broadcast_to(v[: spec.n_hidden], g.shape)
+    for p, (a, b) in enumerate(spec.pairs):
+        size = spec.pair_scale[p] * v[spec.n_hidden + p]
+        along = along.copy() if p == 0 else along
+        along[:, a] += size * g[:, b]
+        along[:, b] += size * g[:, a]
+    seen = with_products(g, spec.pairs, spec.pair_scale)
+    return np.column_stack([seen, np.ones(len(g))]), slope * along
 
 
 def _prior_slope(spec: ModelSpec, v: FloatArray) -> tuple[float, FloatArray]:
@@ -98,30 +112,32 @@ def map_network(
             np.minimum(weight_var[on], 1.0) / max(1.0, np.sum(np.minimum(weight_var[on], 1.0)) / 2.0)
         )
         w = rng.normal(size=(K, m)) * size
-        v = np.append(rng.uniform(0.5, 1.5, K), 0.0)
+        v = np.append(rng.uniform(0.5, 1.5, K), np.zeros(len(spec.pairs) + 1))
     else:
         w, v = init.w[:, on], init.v
     fixed = spec.output.fixed
+    exact = exact_output_precisions(spec)
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:
         w = z[: K * m].reshape(K, m)
         v = z[K * m :] if fixed is None else fixed
-        g, slope = _units(spec, X @ w.T)
-        fit = spec.likelihood.derivatives(data.y, g @ v[:K] + v[K], log_scale, data.row_var)
+        z, slope = _output_inputs(spec, X @ w.T, v)
+        fit = spec.likelihood.derivatives(data.y, z @ v, log_scale, data.row_var)
         pr = data.weight * fit.d1
         value = float(data.weight @ (top - fit.value)) + 0.5 * float(np.sum(w * w * lam))
-        grad_w = -(slope * v[:K] * pr[:, None]).T @ X + w * lam
+        grad_w = -(slope * pr[:, None]).T @ X + w * lam
         if fixed is not None:
             return value, grad_w.ravel()
         prior, prior_grad = _prior_slope(spec, v[:K])
-        value += prior + 0.5 * float(v[K] ** 2) / spec.output.bias_var
-        grad_v = np.append(-(g.T @ pr) + prior_grad, -pr.sum() + v[K] / spec.output.bias_var)
+        value += prior + 0.5 * float(v**2 @ exact)
+        grad_v = v * exact - z.T @ pr
+        grad_v[:K] += prior_grad
         return value, np.concatenate([grad_w.ravel(), grad_v])
 
     start = w.ravel() if fixed is not None else np.concatenate([w.ravel(), v])
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * (K * m)
     if fixed is None:
-        bounds += [(MIN_OUTPUT, None)] * K + [(None, None)]
+        bounds += [(MIN_OUTPUT, None)] * K + [(None, None)] * (len(spec.pairs) + 1)
     result = minimize(
         objective,
         start,
@@ -138,8 +154,7 @@ def map_network(
 
 def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> float:
     """The noise variance s² that the network's residuals show."""
-    g, _ = _units(spec, data.X @ network.w.T)
-    f = g @ network.v[: spec.n_hidden] + network.v[spec.n_hidden]
+    f = _output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
     return float(np.exp(spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)))
 
 
@@ -160,13 +175,11 @@ def linearised_state(
     """Sites of the network linearised at the MAP weights; θ held at log s²."""
     K, d = spec.group_of.shape
     h = data.X @ network.w.T
-    g, slope = _units(spec, h)
-    f = g @ network.v[:K] + network.v[K]
+    direction, b = _output_inputs(spec, h, network.v)
+    f = direction @ network.v
     fit = spec.likelihood.derivatives(data.y, f, float(np.log(noise_var)), data.row_var)
     lam = np.maximum(-fit.d2, 0.0) * np.ones_like(f)
-    b = slope * network.v[:K]
     tau = b * b * lam[:, None]
-    direction = np.column_stack([g, np.ones(len(g))])
     norm = np.linalg.norm(direction, axis=1)
     rows = RowSites(
         np.stack([tau, tau * h + b * fit.d1[:, None]]),
@@ -177,13 +190,13 @@ def linearised_state(
     )
     var = np.maximum(weight_var, PRUNED_VAR)
     zero = np.zeros((K, d))
-    tau_v = np.ones(K + 1) / spec.output.bias_var
+    tau_v = exact_output_precisions(spec)
     if spec.output.fixed is None:
         _, gradient = _prior_slope(spec, network.v[:K])
         tau_v[:K] = np.maximum(gradient / np.maximum(network.v[:K], MIN_OUTPUT), 1e-6)
     priors = PriorSites(
         Natural(np.broadcast_to(1.0 / var, (K, d)).copy(), zero),
         Natural(zero, zero),
-        Natural(tau_v, np.zeros(K + 1)),
+        Natural(tau_v, np.zeros(len(tau_v))),
     )
     return state_from_sites(spec, data, rows, priors, Gaussian(float(np.log(noise_var)), 0.0))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep.output_sites import OutputCavity, OutputSite, damp_output_sites
+from cavity.ep.products import Entries, given_units, product_moments, shared_variance
 from cavity.ep.row_tilted import Conditional, tilted_activations, tilted_noise
 from cavity.ep.row_visit import HeldPosterior, RowVisit, dampings
 from cavity.ep.schedule import Step
@@ -73,18 +74,34 @@ def cavities(h: Gaussian, sites: RowSites, q: HeldPosterior, fraction: float) ->
 def unit_moments(spec: ModelSpec, h: Gaussian) -> Gaussian:
     """Means and variances of the scaled unit outputs, (n, J), the constant unit of the bias last."""
     n, K = h.mean.shape
-    mean, var = np.ones((n, K + 1)), np.zeros((n, K + 1))
+    mean, var = np.empty((n, K)), np.empty((n, K))
     for k, activation in enumerate(spec.activations):
         g = activation.moments(Gaussian(h.mean[:, k], h.var[:, k]))
         mean[:, k] = spec.activation_scale[k] * g.mean
         var[:, k] = spec.activation_scale[k] ** 2 * g.var
-    return Gaussian(mean, var)
+    mean, var = product_moments(spec, Gaussian(mean, var))
+    one = np.ones((n, 1))
+    return Gaussian(np.concatenate([mean, one], axis=1), np.concatenate([var, 0.0 * one], axis=1))
 
 
-def function_moments(g: Gaussian, v_mean: FloatArray, v_diag: FloatArray, quad: FloatArray) -> Gaussian:
-    """m_f = μᵀm_g and V_f = m_gᵀΣm_g + V_gᵀ(diag Σ + μ∘μ) *(paper, eq. qf_fact)*; quad = m_gᵀΣm_g."""
+def function_moments(
+    spec: ModelSpec, g: Gaussian, v_mean: FloatArray, cov: Entries, quad: FloatArray
+) -> Gaussian:
+    """m_f = μᵀm_g and V_f = m_gᵀΣm_g + V_gᵀ(diag Σ + μ∘μ) *(paper, eq. qf_fact)*; quad = m_gᵀΣm_g.
+
+    ``cov`` gives entries of Σ; products of units add covariances of theirs (`cavity.ep.products`).
+    """
     mean = np.einsum("nj,nj->n", v_mean, g.mean)
-    return Gaussian(mean, quad + np.einsum("nj,nj->n", g.var, v_diag + v_mean**2))
+    v_diag = np.stack([np.broadcast_to(cov(j, j), len(mean)) for j in range(v_mean.shape[1])], axis=1)
+    var = quad + np.einsum("nj,nj->n", g.var, v_diag + v_mean**2)
+    return Gaussian(
+        mean, var + shared_variance(spec, g, lambda j, i: cov(j, i) + v_mean[:, j] * v_mean[:, i])
+    )
+
+
+def cavity_entries(v_cov: FloatArray, cav: Cavities) -> Entries:
+    """Entries of Σ₋ = Σ + gain·aaᵀ, each (n,)."""
+    return lambda j, i: v_cov[j, i] + cav.v_gain * cav.v_image[:, j] * cav.v_image[:, i]
 
 
 def visit_rows_numpy(
@@ -111,8 +128,8 @@ def visit_rows_numpy(
     a_g = np.einsum("nj,nj->n", cav.v_image, g.mean)
     image = image_q + (cav.v_gain * a_g)[:, None] * cav.v_image
     quad = np.einsum("nj,nj->n", g.mean, image)
-    v_diag = np.diag(q.v_cov) + cav.v_gain[:, None] * cav.v_image**2
-    f = function_moments(g, cav.v_mean, v_diag, quad)
+    cov = cavity_entries(q.v_cov, cav)
+    f = function_moments(spec, g, cav.v_mean, cov, quad)
     partition = cav.partition
 
     if q.noise.var > 0.0:
@@ -159,10 +176,11 @@ def visit_rows_numpy(
         for new_part, part in zip((new.v_dir, new.v_tau, new.v_nu), damped, strict=True):
             new_part[moved] = part[moved]
 
+    units = given_units(spec, g, cav.v_mean, image, cov)
     for k in np.flatnonzero(active) if visit_h else ():
-        s = v_diag[:, k]
-        t0 = np.maximum(f.var - g.var[:, k] * (s + cav.v_mean[:, k] ** 2), 0.0)
-        given = Conditional(f.mean, cav.v_mean[:, k], g.mean[:, k], t0, image[:, k], s)
+        mu, c, s = (part[:, k] for part in units)
+        t0 = np.maximum(f.var - g.var[:, k] * (s + mu**2), 0.0)
+        given = Conditional(f.mean, mu, g.mean[:, k], t0, c, s)
         mc, vc = cav.h.mean[:, k], cav.h.var[:, k]
         tilted = tilted_activations(spec, int(k), Gaussian(mc, vc), given, y, row_var, theta, eta)
         ok = cav.h_proper[:, k] & (tilted.var > 0.0) & np.isfinite(tilted.mean)

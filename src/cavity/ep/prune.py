@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.ep import posterior as post
+from cavity.ep.network_numpy import unit_moments
 from cavity.ep.state import EPState, Posterior, PriorSites, RowSites
-from cavity.model.activations import Activation
 from cavity.model.data import TrainingData
+from cavity.model.interactions import kept_pairs
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
@@ -15,18 +16,16 @@ UNUSED = 0.01  # of the target's sd
 
 
 def unit_effects(spec: ModelSpec, data: TrainingData, state: EPState) -> FloatArray:
-    """What unit k adds to f: the sd over the rows of E[v_k]·E[g_ik], in sds of y if standardised."""
+    """What unit k adds to f, alone and in products: the sd over the rows of its mean, in sds of y."""
     w, v = state.posterior.w, state.posterior.v
+    g = unit_moments(spec, Gaussian(w.h_mean, w.h_var)).mean
     effects = np.empty(spec.n_hidden)
-    for k, activation in enumerate(spec.activations):
-        g = _mean_output(activation, Gaussian(w.h_mean[:, k], w.h_var[:, k])) * spec.activation_scale[k]
-        centred = g - np.average(g, weights=data.weight)
-        effects[k] = abs(v.mean[k]) * np.sqrt(np.average(centred**2, weights=data.weight))
+    for k in range(spec.n_hidden):
+        with_k = [k, *(spec.n_hidden + np.flatnonzero((spec.pairs == k).any(axis=1)))]
+        added = g[:, with_k] @ v.mean[with_k]
+        centred = added - np.average(added, weights=data.weight)
+        effects[k] = np.sqrt(np.average(centred**2, weights=data.weight))
     return effects
-
-
-def _mean_output(activation: Activation, h: Gaussian) -> FloatArray:
-    return activation.moments(h).mean
 
 
 def keep_units(
@@ -34,7 +33,8 @@ def keep_units(
 ) -> tuple[ModelSpec, EPState]:
     """Model and state with only the units ``keep``; the same pair where that would be improper."""
     keep = np.asarray(keep)
-    outputs = np.append(keep, spec.n_hidden)
+    products = spec.n_hidden + kept_pairs(spec.interactions, keep)[1]
+    outputs = np.concatenate([keep, products, [spec.n_outputs - 1]])
     small = spec.keep_units(keep)
     r, p = state.rows, state.priors
     rows = RowSites(

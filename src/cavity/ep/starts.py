@@ -65,7 +65,7 @@ def zero_state(spec: ModelSpec, data: TrainingData, **prior_sites: object) -> EP
     """All likelihood sites zero, the warm-up prior sites of Section 3.3.1, θ held at 0.3²."""
     check_fit(spec, data)
     priors = initial_prior_sites(spec, **prior_sites)  # type: ignore[arg-type]
-    return state_from_sites(spec, data, zero_row_sites(data.n_rows, spec.n_hidden), priors)
+    return state_from_sites(spec, data, zero_row_sites(data.n_rows, spec.n_hidden, len(spec.pairs)), priors)
 
 
 def zero_start(

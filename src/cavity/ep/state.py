@@ -92,9 +92,9 @@ class EPState(NamedTuple):
     posterior: Posterior
 
 
-def zero_row_sites(n_rows: int, n_hidden: int) -> RowSites:
+def zero_row_sites(n_rows: int, n_hidden: int, n_products: int = 0) -> RowSites:
     """All likelihood sites at zero *(paper, Sec. 3.3.1)*."""
-    outputs = n_hidden + 1
+    outputs = n_hidden + n_products + 1
     return RowSites(
         np.zeros((2, n_rows, n_hidden)),
         np.zeros((n_rows, outputs)),
@@ -141,10 +141,18 @@ def initial_prior_sites(
             mean[k, -1], var[k, -1] = activation.start
         elif activation.start[0] != 0.0:
             mean[k] = np.random.default_rng(k).choice([-0.5, 0.5], d)
-    tau_v = np.append(np.full(K, 1.0 / output_var), 1.0 / spec.output.bias_var)
-    means = np.linspace(*output_range, K) if K > 1 else np.array([np.mean(output_range)])
+    tau_v = exact_output_precisions(spec)
+    tau_v[:K] = 1.0 / output_var
+    means = np.zeros(spec.n_outputs)
+    means[:K] = np.linspace(*output_range, K) if K > 1 else np.mean(output_range)
     return PriorSites(
         Natural(1.0 / var, mean / var),
         Natural(zero, zero),
-        Natural(tau_v, tau_v * np.append(means, 0.0)),
+        Natural(tau_v, tau_v * means),
     )
+
+
+def exact_output_precisions(spec: ModelSpec) -> FloatArray:
+    """(J,) prior precisions of the output weights that have an exact Gaussian prior; zero of the units."""
+    products = np.full(len(spec.pairs), 1.0 / spec.output.scale_var)
+    return np.concatenate([np.zeros(spec.n_hidden), products, [1.0 / spec.output.bias_var]])

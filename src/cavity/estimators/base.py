@@ -87,6 +87,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
     prior_scale: Any
     mask: Any
     output_prior: Any
+    interactions: Any
     form: str
     n_starts: Any
     fraction: Any
@@ -126,6 +127,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             "prior_var": None if held is None else held**2,
             "mask": numbered(self.mask, getattr(self, "feature_names_in_", None)),
             "output": self.output_prior,
+            "interactions": self.interactions,
             "noise": self._noise(prepared) if likelihood.has_scale else None,
             "likelihood": likelihood,
             "form": self.form,
@@ -146,6 +148,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             "output": STRAIGHT,
             "groups": "common",
             "parents": None,
+            "interactions": None,
         }
         return [(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
 
@@ -158,6 +161,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if isinstance(self.n_hidden, str):
             if self.n_hidden != "auto":
                 raise ValueError(f'n_hidden must be "auto" or a positive integer, got {self.n_hidden!r}.')
+            if self.interactions is not None:
+                raise ValueError("interactions name hidden units by number: give n_hidden as a number too.")
             described = described_units(self.activation)
             if described is not None:
                 return described

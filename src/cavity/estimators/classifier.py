@@ -51,8 +51,8 @@ class EPClassifier(ClassifierMixin, EPEstimator):
         Family of the input weights, as for `EPRegressor`. "auto" stacks networks of several kinds on their
         leave-one-out probabilities: smooth ones (Gaussian weights of one scale), sparse ones (Laplace, one
         scale per input) and a linear one; where inputs outnumber rows, linear ones only.
-    activation, groups, parents, prior_scale, mask, output_prior, form, n_starts, damping, \
-block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
+    activation, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
+damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
     class_weight : None, "balanced" or dict
         Weights that multiply those of the rows, by class.
@@ -100,6 +100,7 @@ feature_names_in_
         prior_scale: Any = None,
         mask: Any = None,
         output_prior: Any = None,
+        interactions: Any = None,
         class_weight: Any = None,
         form: str = "auto",
         n_starts: Any = "auto",
@@ -122,6 +123,7 @@ feature_names_in_
         self.prior_scale = prior_scale
         self.mask = mask
         self.output_prior = output_prior
+        self.interactions = interactions
         self.class_weight = class_weight
         self.form = form
         self.n_starts = n_starts

@@ -82,7 +82,7 @@ class FittedModel(BaseEstimator):
 
     @property
     def output_weights_(self) -> WeightSummary:
-        """Mean and sd of the output weights, (K + 1,), bias last, for a standardised target."""
+        """Mean and sd of the output weights: units, products, bias last, for a standardised target."""
         check_is_fitted(self)
         v = self.posterior_.main.state.posterior.v
         return WeightSummary(v.mean, np.sqrt(np.diag(v.cov)))

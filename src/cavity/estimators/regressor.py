@@ -69,6 +69,9 @@ class EPRegressor(RegressorMixin, EPEstimator):
         Family of the output weights, for a standardised target: "truncated-t" (None), the paper's; another
         kept non-negative, as "half-laplace" or "half-spike-and-slab", which switches units off; or any of the
         families above, under which idle units may keep changing their sign. Their scale is held at 1.
+    interactions : None or list of pairs
+        Numbers of hidden units, from 0, whose products the output layer sees too: [(0, 1)]. With ``mask``
+        they are interactions of chosen inputs. Their weights have either sign. Such fits take longer.
     likelihood : {"gaussian", "student-t", "outliers", "poisson"}, Likelihood, or a list of these
         How y varies about the function. "student-t" (4 degrees of freedom; `StudentTLikelihood` takes others)
         and "outliers" (one row in twenty has noise ten times wider; `OutlierLikelihood` takes others) bear
@@ -157,6 +160,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         prior_scale: Any = None,
         mask: Any = None,
         output_prior: Any = None,
+        interactions: Any = None,
         likelihood: Any = "gaussian",
         noise: Any = None,
         form: str = "auto",
@@ -180,6 +184,7 @@ class EPRegressor(RegressorMixin, EPEstimator):
         self.prior_scale = prior_scale
         self.mask = mask
         self.output_prior = output_prior
+        self.interactions = interactions
         self.likelihood = likelihood
         self.noise = noise
         self.form = form

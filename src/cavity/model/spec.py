@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.model.activations import Activation, unit_activations, unit_signs
 from cavity.model.groups import group_parents, weight_groups
+from cavity.model.interactions import kept_pairs, unit_pairs
 from cavity.model.likelihoods import GaussianLikelihood, KernelForm, Likelihood
 from cavity.model.masks import weight_mask
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS, GaussianPrior, WeightPrior
@@ -33,7 +34,8 @@ class Output:
     """Output weights: p(v_k) = 2 t_ν(v_k | 0, σ_v0²), v_k >= 0, and N(v_0 | 0, σ_v00²) *(paper, eq. prv)*.
 
     ``prior`` may be any other; log σ_v0² takes the place of φ and is held.
-    ``fixed`` holds all K + 1 values instead (a sparse linear model: one linear unit, v = (1, 0)).
+    Weights of products of units may have either sign: N(0, σ_v0²), exactly.
+    ``fixed`` holds all values instead (a sparse linear model: one linear unit, v = (1, 0)).
     """
 
     prior: WeightPrior = OUTPUT_PRIORS["truncated-t"]
@@ -72,6 +74,7 @@ class ModelSpec:
     form : how q(w_k) is kept: "full" (d × d), "dual" (n × n), "diagonal", or "auto".
     parents, scale_correlation : (L,) index of each group's parent, -1 for none, and the prior correlation ρ
         of scales under one parent: φ_l = φ_parent + ε_l with Var φ_parent = ρ Var φ_l.
+    interactions : (P, 2) units whose products the output layer sees too, between the units and the bias.
     """
 
     n_inputs: int
@@ -87,6 +90,23 @@ class ModelSpec:
     bias: bool = True
     parents: IntArray | None = None
     scale_correlation: float = 0.0
+    interactions: IntArray | None = None
+
+    @property
+    def pairs(self) -> IntArray:
+        """(P, 2) units whose products the output layer sees; P is 0 without interactions."""
+        return np.empty((0, 2), dtype=np.int64) if self.interactions is None else self.interactions
+
+    @property
+    def pair_scale(self) -> FloatArray:
+        """(P,) factors ρ_p of products of scaled unit outputs: |s_a s_b|^(-1/2), the size of one of them."""
+        a, b = self.pairs.T
+        return 1.0 / np.sqrt(np.abs(self.activation_scale[a] * self.activation_scale[b]))
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of output weights J: units, products, and the bias last."""
+        return self.n_hidden + len(self.pairs) + 1
 
     @property
     def n_hidden(self) -> int:
@@ -112,7 +132,7 @@ class ModelSpec:
 
     def kernel_form(self, fraction: float) -> KernelForm | None:
         """The likelihood as the compiled kernels know it; None where some piece has no compiled form."""
-        if any(a.kernel_code is None for a in self.activations):
+        if len(self.pairs) or any(a.kernel_code is None for a in self.activations):
             return None
         return self.likelihood.kernel_form(fraction)
 
@@ -152,8 +172,9 @@ class ModelSpec:
             WeightBlock(b.prior, new_flat[b.entries][new_flat[b.entries] >= 0]) for b in self.blocks
         )
         output = self.output
+        interactions, stay = kept_pairs(self.interactions, keep)
         if output.fixed is not None:
-            output = replace(output, fixed=np.append(output.fixed[keep], output.fixed[-1]))
+            output = replace(output, fixed=output.fixed[np.concatenate([keep, K + stay, [-1]])])
         return replace(
             self,
             activations=tuple(self.activations[k] for k in keep),
@@ -161,6 +182,7 @@ class ModelSpec:
             blocks=blocks,
             group_of=self.group_of[keep],
             output=output,
+            interactions=interactions,
         )
 
 
@@ -191,6 +213,7 @@ def network(
     bias: bool = True,
     bias_prior: str | float = 4.0,
     output: Output | str | WeightPrior | None = None,
+    interactions: Any = None,
     noise: Noise | None = None,
     likelihood: Likelihood | None = None,
     form: str = "auto",
@@ -223,6 +246,8 @@ def network(
         family; or the common group of the other weights (only with ``groups="common"``).
     output : Output, a name in `cavity.model.priors.OUTPUT_PRIORS` or WeightPrior, optional
         Prior of the output weights; the paper's truncated Student-t by default.
+    interactions : None or pairs of unit numbers
+        Products of two units that the output layer sees as well *(paper, Section 5)*.
     form : {"auto", "full", "dual", "diagonal"}
         How q(w_k) is kept.
     """
@@ -280,11 +305,13 @@ def network(
         n_inputs += 1
     blocks = [WeightBlock(b.prior, b.entries[free.ravel()[b.entries]]) for b in blocks]
     output = _output(output)
+    pairs = unit_pairs(interactions, n_hidden)
     if output.fixed is not None:
         fixed = np.asarray(output.fixed, float)
-        if fixed.shape != (n_hidden + 1,):
+        count = n_hidden + 1 + (0 if pairs is None else len(pairs))
+        if fixed.shape != (count,):
             raise ValueError(
-                f"output.fixed needs {n_hidden + 1} values (units, then bias), got shape {fixed.shape}."
+                f"output.fixed needs {count} values (units, products, bias), got shape {fixed.shape}."
             )
         if not np.isfinite(fixed).all():
             raise ValueError("output.fixed must hold finite values only.")
@@ -317,4 +344,5 @@ def network(
         bias=bias,
         parents=None if parents is None else np.append(parent_of, np.full(len(means) - n_groups, -1)),
         scale_correlation=0.0 if parents is None else float(scale_correlation),
+        interactions=pairs,
     )

@@ -156,8 +156,9 @@ def output_weights(model: Any, ax: Any = None, *, component: int | None = None, 
     reading = read(model)
     fitted, phrase = reading.component(component)
     v = fitted.state.posterior.v
-    count = fitted.spec.n_hidden + bool(bias)
-    labels = [*_unit_names(fitted.spec), "bias"][:count]
+    products = [f"units {a + 1} × {b + 1}" for a, b in fitted.spec.pairs]
+    count = fitted.spec.n_hidden + len(products) + bool(bias)
+    labels = [*_unit_names(fitted.spec), *products, "bias"][:count]
     mean, sd = v.mean[:count], np.sqrt(np.maximum(np.diag(v.cov)[:count], 0.0))
     ax = axis(ax, 4.2, 0.9 + 0.2 * max(count, 3))
     ax.axvline(0.0, color=MUTED, lw=0.7)

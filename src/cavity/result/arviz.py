@@ -72,7 +72,7 @@ def to_arviz(
     groups = {
         "posterior": {
             "input_weights": chains(drawn.w),
-            "output_weights": chains(drawn.v[:, :-1]),
+            "output_weights": chains(drawn.v[:, :K]),
             "output_bias": chains(drawn.v[:, -1]),
             "log_noise_var": chains(drawn.log_noise_var),
             "log_prior_var": chains(drawn.log_prior_var),
@@ -84,18 +84,23 @@ def to_arviz(
             "loo_i": posterior.loo_log_density[source],
         },
     }
+    pairs = posterior.main.spec.pairs
+    if len(pairs):
+        groups["posterior"]["product_weights"] = chains(drawn.v[:, K:-1])
     inputs = [str(n) for n in names]
     weights = [*inputs, "bias"] if scaling.bias else inputs
     coords = {
         "unit": np.arange(K),
         "weight": weights,
         "input": inputs,
+        "product": [f"{a}·{b}" for a, b in pairs],
         "scale": np.arange(drawn.log_prior_var.shape[1]),
         "row": rows,
     }
     dims = {
         "input_weights": ["unit", "weight"],
         "output_weights": ["unit"],
+        "product_weights": ["product"],
         "log_prior_var": ["scale"],
         "y": ["row"],
         "X": ["row", "input"],
@@ -116,7 +121,7 @@ def _draw_all(
     K = max(c.spec.n_hidden for c in posterior.components)
     out = Draws(
         np.zeros((n_draws, K, data.X.shape[1])),
-        np.zeros((n_draws, K + 1)),
+        np.zeros((n_draws, K + len(posterior.main.spec.pairs) + 1)),
         np.empty(n_draws),
         np.empty((n_draws, posterior.main.spec.n_groups)),
     )
@@ -126,7 +131,8 @@ def _draw_all(
         if not len(mine):
             continue
         drawn, units = draw(component, len(mine), rng), component.spec.n_hidden
-        out.w[mine, :units], out.v[mine, :units], out.v[mine, -1] = drawn.w, drawn.v[:, :-1], drawn.v[:, -1]
+        out.w[mine, :units], out.v[mine, :units] = drawn.w, drawn.v[:, :units]
+        out.v[mine, K:] = drawn.v[:, units:]
         out.log_noise_var[mine], out.log_prior_var[mine] = drawn.log_noise_var, drawn.log_prior_var
         f = functions(component.spec, drawn, data.X)
         density = component.spec.likelihood.log_density(data.y, f, drawn.log_noise_var[:, None], data.row_var)

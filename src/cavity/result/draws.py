@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep.state import WeightPosterior
+from cavity.model.interactions import with_products
 from cavity.model.spec import ModelSpec
 from cavity.result.posterior import FittedPosterior
 from cavity.types import FloatArray, Gaussian, IntArray
@@ -15,7 +16,7 @@ from cavity.types import FloatArray, Gaussian, IntArray
 class Draws(NamedTuple):
     """S independent draws from q, for standardised data.
 
-    w : (S, K, d) input weights, the bias last where there is one; v : (S, K + 1) output weights, the bias
+    w : (S, K, d) input weights, the bias last where there is one; v : (S, J) output weights, the bias
     last; log_noise_var : (S,) θ; log_prior_var : (S, L) φ.
     """
 
@@ -65,19 +66,19 @@ def draw(posterior: FittedPosterior, n_draws: int, rng: np.random.Generator) -> 
     return Draws(w, v, _draw_gaussian(q.noise, n_draws, rng), _draw_gaussian(q.scale, n_draws, rng))
 
 
-def unit_outputs(spec: ModelSpec, h: FloatArray) -> FloatArray:
-    """Scaled outputs of the units for activations h (..., K)."""
+def output_inputs(spec: ModelSpec, h: FloatArray) -> FloatArray:
+    """Scaled outputs of the units for activations h (..., K), and the products of pairs of them."""
     g = np.empty_like(h)
     for k, activation in enumerate(spec.activations):
         g[..., k] = spec.activation_scale[k] * activation(h[..., k])
-    return g
+    return with_products(g, spec.pairs, spec.pair_scale)
 
 
 def functions(spec: ModelSpec, draws: Draws, design: FloatArray) -> FloatArray:
     """f at the rows of a design, (S, n), standardised *(paper, eq. fx_mlp)*."""
     out = np.empty((len(draws.w), len(design)))
     for s, (w, v) in enumerate(zip(draws.w, draws.v, strict=True)):
-        out[s] = unit_outputs(spec, design @ w.T) @ v[:-1] + v[-1]
+        out[s] = output_inputs(spec, design @ w.T) @ v[:-1] + v[-1]
     return out
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep.evidence import look_at_rows
-from cavity.ep.network_numpy import cavities, function_moments, unit_moments
+from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, unit_moments
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState
 from cavity.ep.sweep import held
@@ -49,7 +49,7 @@ def leave_one_out(spec: ModelSpec, data: TrainingData, state: EPState) -> LeaveO
     g = unit_moments(spec, cav.h)
     a_g = np.einsum("nj,nj->n", cav.v_image, g.mean)
     quad = np.einsum("nj,nj->n", g.mean, g.mean @ q.v_cov) + cav.v_gain * a_g**2
-    f = function_moments(g, cav.v_mean, np.diag(q.v_cov) + cav.v_gain[:, None] * cav.v_image**2, quad)
+    f = function_moments(spec, g, cav.v_mean, cavity_entries(q.v_cov, cav), quad)
     n = data.n_rows
     noise = Gaussian(np.full(n, float(q.noise.mean)), np.zeros(n))
     improper = ~(cav.v_proper & cav.h_proper.all(axis=1))

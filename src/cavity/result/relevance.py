@@ -22,7 +22,8 @@ from scipy.special import ndtr
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
 from cavity.ep.prune import UNUSED, unit_effects
 from cavity.ep.state import WeightPosterior
-from cavity.result.draws import draw, is_diagonal, unit_outputs
+from cavity.model.interactions import with_products
+from cavity.result.draws import draw, is_diagonal, output_inputs
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
 from cavity.types import FloatArray, Gaussian, IntArray
@@ -233,15 +234,17 @@ def mean_changes(component: FittedPosterior, X: FloatArray, columns: list[IntArr
     A block at its mean is a block of zeros, so h loses X_B w_B and everything else stays.
     """
     spec, q = component.spec, component.state.posterior
-    out = np.zeros((len(columns), len(X)))
-    for k, activation in enumerate(spec.activations):
-        size = spec.activation_scale[k] * q.v.mean[k]
-        h_mean, h_var = X @ q.w.mean[k], _variances(q.w, k, X)
-        g = activation.moments(Gaussian(h_mean, h_var(np.empty(0, dtype=np.int64)))).mean
-        for b, block in enumerate(columns):
+    units = [(X @ q.w.mean[k], _variances(q.w, k, X)) for k in range(spec.n_hidden)]
+
+    def mean(block: IntArray) -> FloatArray:
+        g = np.empty((len(X), spec.n_hidden))
+        for k, (activation, (h_mean, h_var)) in enumerate(zip(spec.activations, units, strict=True)):
             rest = Gaussian(h_mean - X[:, block] @ q.w.mean[k, block], h_var(block))
-            out[b] += size * (g - activation.moments(rest).mean)
-    return out
+            g[:, k] = spec.activation_scale[k] * activation.moments(rest).mean
+        return with_products(g, spec.pairs, spec.pair_scale) @ q.v.mean[:-1]
+
+    f = mean(np.empty(0, dtype=np.int64))
+    return np.stack([f - mean(block) for block in columns]) if columns else np.zeros((0, len(X)))
 
 
 def _variances(w: WeightPosterior, k: int, X: FloatArray) -> Callable[[IntArray], FloatArray]:
@@ -283,10 +286,10 @@ def _drawn_effects(posterior: MixturePosterior, columns: list[IntArray], seed: i
         draws = draw(component, DRAWS, np.random.default_rng([seed, m]))
         v = draws.v[:, None, :-1]
         h = np.einsum("nd,skd->snk", X, draws.w, optimize=True)
-        f = np.sum(unit_outputs(component.spec, h) * v, axis=2)
+        f = np.sum(output_inputs(component.spec, h) * v, axis=2)
         for b, block in enumerate(columns):
             rest = h - np.einsum("nb,skb->snk", X[:, block], draws.w[:, :, block], optimize=True)
-            change = f - np.sum(unit_outputs(component.spec, rest) * v, axis=2)
+            change = f - np.sum(output_inputs(component.spec, rest) * v, axis=2)
             out[b, m] = np.sqrt(np.average(change**2, axis=1, weights=weight))
     return out.reshape(len(columns), -1)
 

@@ -50,7 +50,8 @@ def _fields(prepared: Prepared) -> tuple[FloatArray, FloatArray, FloatArray]:
 def carried_state(component: FittedPosterior, new: Prepared, match: IntArray) -> EPState | None:
     """A state for the new rows from the sites of the matching old ones; None where that is improper."""
     spec, old = component.spec, component.state
-    rows, found = zero_row_sites(len(match), spec.n_hidden), np.flatnonzero(match >= 0)
+    rows = zero_row_sites(len(match), spec.n_hidden, len(spec.pairs))
+    found = np.flatnonzero(match >= 0)
     source = match[found]
     rows.h[:, found], rows.noise[:, found] = old.rows.h[:, source], old.rows.noise[:, source]
     for name in ("v_dir", "v_tau", "v_nu"):
