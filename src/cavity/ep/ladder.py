@@ -18,6 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import look_at_rows
+from cavity.ep.linear import fit_linear
 from cavity.ep.map_start import linearised_state, map_network, residual_var
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
@@ -55,7 +56,7 @@ class FitOptions:
 
     Attributes
     ----------
-    start : "map", or a name in `cavity.ep.starts.STARTS` ("zero", "incremental").
+    start : "map", "linear" (`cavity.ep.linear`), or "zero", "incremental" (`cavity.ep.starts.STARTS`).
     n_starts : number of starts; several are stacked on their leave-one-out densities.
     step : fractions, dampings and block size; None chooses by the size of the data.
     max_iter, tol : sweeps of the last stage and the moment mismatch that ends it.
@@ -64,6 +65,7 @@ class FitOptions:
     adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
+    adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
     """
 
     start: str = "map"
@@ -76,6 +78,7 @@ class FitOptions:
     adapt_width: bool = False
     n_threads: int = 1
     n_jobs: int = 1
+    adapt_prior: bool = False
 
 
 class Ensemble(NamedTuple):
@@ -255,6 +258,12 @@ def _fit_ensemble(
 
     if options.start != "map":
         step = options.step if options.step is not None else default_step(data, spec)
+        if options.start == "linear":
+            found = fit_linear(
+                spec, data, step, adapt_prior=options.adapt_prior, max_iter=options.max_iter, tol=options.tol,
+                time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
+            )  # fmt: skip
+            return Ensemble((found,), np.ones(1))
         state, schedule = STARTS[options.start](
             spec, data, step, max_sweeps=options.max_iter, tol=options.tol
         )

@@ -98,21 +98,27 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         """The likelihood, or several to choose from by leave-one-out."""
         return [GaussianLikelihood()]
 
+    def _prior_family(self, n_inputs: int) -> tuple[Any, str, tuple[float, float] | None]:
+        """Prior of the input weights, its groups and hyperprior where the parameters give none."""
+        return self.prior, default_groups(self.prior), None
+
     def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood) -> ModelSpec:
         """The network that the parameters describe."""
+        d = len(prepared.scaling.x_mean)
+        prior, groups, scale_prior = self._prior_family(d)
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
             raise ValueError(f"prior_scale must be a positive sd or a pair (mean, variance), got {scale!r}.")
-        more: dict[str, Any] = (
-            {} if scale is None or held is not None else {"scale_prior": _pair(scale, "prior_scale")}
-        )
+        if scale is not None and held is None:
+            scale_prior = _pair(scale, "prior_scale")
         return network(
-            len(prepared.scaling.x_mean),
+            d,
             n_hidden,
             activation=self.activation,
-            prior=self.prior,
-            groups=default_groups(self.prior) if self.groups is None else self.groups,
+            prior=prior,
+            groups=groups if self.groups is None else self.groups,
+            scale_prior=scale_prior,
             parents=self.parents,
             prior_var=None if held is None else held**2,
             mask=numbered(self.mask, getattr(self, "feature_names_in_", None)),
@@ -120,7 +126,6 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             noise=self._noise(prepared) if likelihood.has_scale else None,
             likelihood=likelihood,
             form=self.form,
-            **more,
         )
 
     def _units(self, data: TrainingData) -> int:
