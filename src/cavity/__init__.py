@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from cavity.ep.schedule import Schedule, Stage, Step
     from cavity.ep.solve import Solution, Status, solve
     from cavity.ep.starts import incremental_start, zero_start
-    from cavity.estimators import EPClassifier, EPRegressor, ModelFileError
+    from cavity.estimators import (
+        EPClassifier,
+        EPLinearClassifier,
+        EPLinearRegressor,
+        EPRegressor,
+        ModelFileError,
+    )
     from cavity.estimators import load_model as load
     from cavity.model.data import prepare
     from cavity.model.memory import estimate_memory
@@ -20,6 +26,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "EPClassifier",
+    "EPLinearClassifier",
+    "EPLinearRegressor",
     "EPRegressor",
     "FittedPosterior",
     "ModelFileError",
@@ -46,7 +54,13 @@ _HOMES = {
     "cavity.ep.schedule": ("Schedule", "Stage", "Step"),
     "cavity.ep.solve": ("Solution", "Status", "solve"),
     "cavity.ep.starts": ("incremental_start", "zero_start"),
-    "cavity.estimators": ("EPClassifier", "EPRegressor", "ModelFileError"),
+    "cavity.estimators": (
+        "EPClassifier",
+        "EPLinearClassifier",
+        "EPLinearRegressor",
+        "EPRegressor",
+        "ModelFileError",
+    ),
     "cavity.model.data": ("prepare",),
     "cavity.model.memory": ("estimate_memory",),
     "cavity.model.spec": ("ModelSpec", "Noise", "Output", "network"),

@@ -39,12 +39,19 @@ json.dump([[c["check_name"], c["status"], str(c["exception"])] for c in found], 
 
 @pytest.mark.parametrize(
     ("name", "params"),
-    [("EPRegressor", {}), ("EPRegressor", {"likelihood": "student-t"}), ("EPClassifier", {})],
+    [
+        ("EPRegressor", QUICK),
+        ("EPRegressor", {**QUICK, "likelihood": "student-t"}),
+        ("EPClassifier", QUICK),
+        ("EPLinearRegressor", {}),
+        ("EPLinearRegressor", {"prior": "laplace"}),
+        ("EPLinearClassifier", {}),
+    ],
     ids=str,
 )
 def test_scikit_learn_checks_pass_and_none_is_skipped(name, params):
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CHECKS, name, json.dumps({**QUICK, **params})],
+        [sys.executable, "-W", "error", "-c", CHECKS, name, json.dumps(params)],
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
         capture_output=True,
         text=True,

@@ -24,6 +24,9 @@ from cavity.model.priors import (
     SpikeAndSlabPrior,
     StudentTPrior,
 )
+from cavity.result.draws import draw_weights
+from cavity.result.loo import leave_one_out
+from cavity.result.predict import latent_moments
 
 NOISE = 0.25
 HELD = 0.4
@@ -143,6 +146,34 @@ def test_two_weights_err_as_stated(name, inferred, seed, n, fraction_weight):
     spec, solution = fit(PRIORS[name], data, fraction_weight, inferred)
     found = gaps(spec, data, solution, grid(name, n, 2, seed, inferred))
     assert np.all(found < STATED[name, inferred]), found
+
+
+@pytest.mark.parametrize("name", ["horseshoe", "spike-and-slab"])
+def test_dual_form_with_negative_prior_precisions(name):
+    """Some sites have to be negative; the two forms are the same posterior in other coordinates."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((15, 25))
+    data = TrainingData(X, 3.0 * X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(15), np.ones(15), np.zeros(15))
+    rows, fits = rng.standard_normal((3, 25)), {}
+    for form in ("full", "dual"):
+        spec = linear_spec(
+            25, prior=PRIORS[name], log_noise=np.log(NOISE), scale_prior=(-3.0, 1.0), form=form
+        )
+        step = Step(fraction=1.0, damping=1.0, infer_noise=False, output_prior=False, damping_weight=0.5)
+        solution = run(spec, data, zero_state(spec, data), step, 2000, 1e-8)
+        assert solution.converged and (solution.state.priors.w.tau < 0.0).any()
+        loo = leave_one_out(spec, data, solution.state).log_density
+        new = latent_moments(spec, solution.state.posterior, rows)
+        draws = draw_weights(solution.state.posterior.w, 4000, np.random.default_rng(2))[:, 0]
+        fits[form] = (
+            log_evidence(spec, data, solution.state, solution.step),
+            *(a[0] for a in solution.state.posterior.w[:2]),
+            loo,
+            *new,
+        )
+        np.testing.assert_allclose(draws.var(axis=0), solution.state.posterior.w.var[0], rtol=0.15)
+    for full, dual in zip(fits["full"], fits["dual"], strict=True):
+        np.testing.assert_allclose(dual, full, rtol=1e-6, atol=1e-7)
 
 
 # ── spike and slab: every model counted ─────────────────────────────────────────────────────────

@@ -22,11 +22,11 @@ def inclusion_probabilities(spec: ModelSpec, state: EPState) -> FloatArray:
     sweeps used, and the prior enters with power one; φ is integrated over its cavity and the prior term.
     """
     q, sites = state.posterior, state.priors
-    w = _whole_site_cavity(Gaussian(q.w.mean.ravel(), q.w.var.ravel()), sites.w)
+    w = whole_site_cavity(Gaussian(q.w.mean.ravel(), q.w.var.ravel()), sites.w)
     group = spec.group_of.ravel()
     inferred = spec.scale_inferred[group]
     marginal = Gaussian(q.scale.mean[group], np.where(inferred, q.scale.var[group], 1.0))
-    scale = _whole_site_cavity(marginal, sites.scale)
+    scale = whole_site_cavity(marginal, sites.scale)
     # a cavity of φ twice as wide as its hyperprior is one of the improper ones, as in the sweeps
     wide = inferred & (scale.var > 2.0 * np.asarray(spec.scale_prior.var)[group])
     scale = Gaussian(np.where(wide, marginal.mean, scale.mean), np.where(wide, marginal.var, scale.var))
@@ -46,7 +46,7 @@ def inclusion_probabilities(spec: ModelSpec, state: EPState) -> FloatArray:
     return out.reshape(spec.group_of.shape)
 
 
-def _whole_site_cavity(q: Gaussian, site: Natural) -> Gaussian:
+def whole_site_cavity(q: Gaussian, site: Natural) -> Gaussian:
     """q without the site; where that is improper, without as much of it as leaves half of the precision."""
     tau, nu = site.tau.ravel(), site.nu.ravel()
     proper = (1.0 / q.var - tau) * q.var > 1e-9

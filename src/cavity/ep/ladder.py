@@ -19,24 +19,21 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import look_at_rows
+from cavity.ep.linear import fit_linear
 from cavity.ep.map_start import apparent_var, linearised_state, map_network, residual_var
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
-from cavity.ep.starts import STARTS, check_fit, zero_state
+from cavity.ep.starts import STARTS, check_fit
 from cavity.ep.state import EPState
+from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
-from cavity.model.priors import GaussianPrior
-from cavity.model.spec import ModelSpec, WeightBlock
+from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, Gaussian
 
 Told = Callable[[Record, EPState], Any] | None  # called after each sweep
 
-WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
-WARM_UP_UNITS, WARM_UP_ROWS = 15, 5000
-WARM_UP_SWEEPS = (25, 35)  # before and with the ARD prior
-PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at zero in the MAP fit
 # Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
 # unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
 # noise is 1e-4 the priors only whisper and stopping early does the work, on a narrowed network; where it is
@@ -52,11 +49,6 @@ FIRM_VARIANTS = (
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
-BIAS_VAR = 4.0
-# of the function at prior variance one, for numbers, and for classes and counts; see `_map_prior`
-WIDE_VAR = (10.0, 300.0)
-WEIGHTS_PER_ROW, FEWEST_UNITS = 0.6, 5
-ENOUGH_UNITS, LOW_NOISE = 50, 0.03  # see `narrowed`
 CARRYING = 0.5  # of an equal share of the weight: those below stay as their first sweeps left them
 SETTLE_SWEEPS = 3  # with the priors held
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
@@ -68,7 +60,7 @@ class FitOptions:
 
     Attributes
     ----------
-    start : "map", or a name in `cavity.ep.starts.STARTS` ("zero", "incremental").
+    start : "map", "linear" (`cavity.ep.linear`), or "zero", "incremental" (`cavity.ep.starts.STARTS`).
     n_starts : number of starts; several are stacked on their leave-one-out densities.
     step : fractions, dampings and block size; None chooses by the size of the data.
     max_iter, tol : sweeps of the last stage and the moment mismatch that ends it.
@@ -79,6 +71,7 @@ class FitOptions:
     adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
+    adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
     """
 
     start: str = "map"
@@ -93,6 +86,7 @@ class FitOptions:
     adapt_width: bool = False
     n_threads: int = 1
     n_jobs: int = 1
+    adapt_prior: bool = False
 
 
 class Ensemble(NamedTuple):
@@ -111,103 +105,6 @@ class Plan(NamedTuple):
     map_iter: int
     linear: bool = False
     most_units: int | None = None
-
-
-def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:
-    """Sequential for small problems, blocks for larger ones: the cost of refreshing q(w) decides.
-
-    The diagonal form refreshes as a whole, so it sweeps in parallel, with the paper's stronger damping.
-    Pieces without a compiled form sweep in blocks. The fraction is the likelihood's own unless given.
-    """
-    eta = spec.likelihood.default_fraction if fraction is None else fraction
-    if spec.resolved_form(data.n_rows) == "diagonal":
-        return Step(fraction=eta, block_size=None, damping=0.3)
-    work = spec.n_hidden * spec.n_inputs**2
-    if data.n_rows <= 1500 and work <= 30 * 40**2 and spec.compiled(eta):
-        return Step(fraction=eta, block_size=1, damping=0.7)
-    return Step(fraction=eta, block_size=max(data.n_rows // 16, 64), damping=0.5)
-
-
-def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: int = 1) -> FloatArray:
-    """(d,) booleans: inputs that survive a short ARD fit with the noise held at 0.3².
-
-    Runs on at most 5000 rows, chosen by seed; the bias always survives.
-    """
-    K, d = spec.group_of.shape
-    # Inputs of one scale cannot be switched off apart from each other: where the likelihood says less than a
-    # Gaussian one, or inputs outnumber rows, those held at zero would drag the scale of all weights down, and
-    # the network with it.
-    alike = (not spec.likelihood.location or d > data.n_rows) and bool(
-        np.all(spec.group_of[:, : d - spec.bias] == spec.group_of[:, :1])
-    )
-    if d <= WARM_UP_INPUTS or alike:
-        return np.ones(d, bool)
-    if data.n_rows > WARM_UP_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(data.n_rows, WARM_UP_ROWS, replace=False))
-        data = TrainingData(data.X[rows], data.y[rows], data.weight[rows], data.row_var[rows])
-    small = spec.keep_units(np.arange(min(K, WARM_UP_UNITS)))
-    ard = replace(
-        small,
-        blocks=(WeightBlock(GaussianPrior(), np.arange(small.group_of.size)),),
-        group_of=np.broadcast_to(np.arange(d), small.group_of.shape).copy(),
-        scale_prior=Gaussian(np.full(d, 2.0 * np.log(0.01)), np.full(d, 2.5**2)),
-    )
-    step = replace(default_step(data, ard), infer_noise=False, weight_prior="hold", output_prior=False)
-    stages = (
-        Stage("inputs: fit", step, WARM_UP_SWEEPS[0], 1e-2),
-        Stage("inputs: prior", replace(step, weight_prior="converge", output_prior=True), 1, 0.0),
-        Stage("inputs: ARD", replace(step, weight_prior="sweep", output_prior=True), WARM_UP_SWEEPS[1], 1e-2),
-    )
-    scale = solve(
-        ard, data, zero_state(ard, data), Schedule(stages), n_threads=n_threads
-    ).state.posterior.scale
-    keep = np.asarray(scale.mean) > PRUNED
-    if keep[: d - spec.bias].sum() == 0:
-        keep[:] = True
-    if spec.bias:
-        keep[-1] = True
-    return keep
-
-
-def narrowed(spec: ModelSpec, data: TrainingData, inputs: FloatArray, seed: int) -> ModelSpec:
-    """The model with as many units as the data can feed.
-
-    The free input weights are at most 0.6 of the rows: beyond, a MAP network interpolates them, its
-    residuals say nothing of the noise, and EP ends in a much worse place. And more than 50 units are used
-    only where that many leave little noise, so that the fit is limited by its units and not by the data.
-    """
-    fed = WEIGHTS_PER_ROW * data.n_rows / inputs.sum()
-    units = int(np.clip(fed, min(FEWEST_UNITS, spec.n_hidden), spec.n_hidden))
-    if units > ENOUGH_UNITS and spec.noise.inferred:
-        fewer = _with_units(spec, ENOUGH_UNITS)
-        rng = np.random.default_rng(seed)
-        noise_var, prior_var, *_ = VARIANTS[0]
-        network = map_network(fewer, data, noise_var, _map_prior(fewer, inputs, prior_var, data.n_rows), rng)
-        units = units if residual_var(fewer, data, network) < LOW_NOISE else ENOUGH_UNITS
-    return _with_units(spec, units)
-
-
-def _map_prior(spec: ModelSpec, inputs: FloatArray, prior_var: float, n_rows: int) -> FloatArray:
-    """Prior variances of the MAP fit: zero holds an input at zero.
-
-    Where inputs outnumber rows this is a share of the variance of the function as a whole, however many
-    inputs there are: a common scale then has almost all of its evidence from its own prior, and EP moves it
-    only slowly. Classes that so many inputs separate want a large function, numbers one of their own size.
-    """
-    if inputs.sum() > n_rows:
-        prior_var *= WIDE_VAR[not spec.likelihood.location] / inputs.sum()
-    weight_var = np.where(inputs, prior_var, 0.0)
-    if spec.bias:
-        weight_var[-1] = BIAS_VAR
-    return weight_var
-
-
-def _with_units(spec: ModelSpec, units: int) -> ModelSpec:
-    """The first so many units of a model; the scale of a unit follows 1/√K."""
-    if units >= spec.n_hidden or spec.output.fixed is not None:
-        return spec
-    fewer = spec.keep_units(np.arange(units))
-    return replace(fewer, activation_scale=fewer.activation_scale * np.sqrt(spec.n_hidden / units))
 
 
 def map_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Schedule:
@@ -234,7 +131,7 @@ def run_map_start(
 ) -> Solution:
     """One start: MAP network on the relevant inputs, linearised sites, EP."""
     rng = np.random.default_rng(plan.seed)
-    weight_var = _map_prior(spec, inputs, plan.prior_var, data.n_rows)
+    weight_var = map_prior(spec, inputs, plan.prior_var, data.n_rows)
     held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
     map_var = plan.noise_var if spec.noise.inferred else held_var
     network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)
@@ -283,6 +180,12 @@ def _fit_ensemble(
 
     if options.start != "map":
         step = options.step if options.step is not None else default_step(data, spec)
+        if options.start == "linear":
+            found = fit_linear(
+                spec, data, step, adapt_prior=options.adapt_prior, max_iter=options.max_iter, tol=options.tol,
+                time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
+            )  # fmt: skip
+            return Ensemble((found,), np.ones(1))
         state, schedule = STARTS[options.start](
             spec, data, step, max_sweeps=options.max_iter, tol=options.tol
         )
@@ -292,7 +195,7 @@ def _fit_ensemble(
         return Ensemble((solution,), np.ones(1))
     inputs = relevant_inputs(spec, data, options.seed, options.n_threads)
     narrow = narrowed(spec, data, inputs, options.seed) if options.adapt_width else spec
-    wide = _with_units(spec, max(narrow.n_hidden, ENOUGH_UNITS)) if options.adapt_width else spec
+    wide = with_units(spec, max(narrow.n_hidden, ENOUGH_UNITS)) if options.adapt_width else spec
     seeds = np.random.SeedSequence(options.seed).generate_state(options.n_starts)
     alone = options.n_starts == 1
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
@@ -307,7 +210,7 @@ def _fit_ensemble(
             model = narrow if plans[m].noise_var < WHISPER else wide
             most = plans[m].most_units
             if options.adapt_width and most is not None:
-                model = _with_units(model, most)
+                model = with_units(model, most)
             if options.mixed and plans[m].linear:
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, left())

@@ -34,35 +34,47 @@ def full_basis(X: FloatArray, w: Natural) -> Basis:
     return Basis(X[None], w.tau, w.nu)
 
 
-def dual_basis(X: FloatArray, w: Natural) -> Basis | None:
+# Prior precision below which a weight is its own coordinate in the dual form: a prior sd of 100 for
+# standardised inputs. Whitened coordinates of such weights would cost digits (1e-7 of a variance at 1e-4),
+# and those of weights with negative precisions, which priors that are not log-concave ask for, do not exist.
+OWN_COORDINATE = 1e-4
+
+
+def dual_basis(X: FloatArray, w: Natural) -> Basis:
     r"""Coordinates for d > n: no d × d matrix anywhere.
 
     With Λ = diag(w.tau) > 0 and the thin QR Λ^(-½)Xᵀ = Q U, w = Λ^(-½)(Qz + z⊥), h = Uᵀz, z ~ N(·, I)
-    under the prior sites, and z⊥ keeps its prior. None where some Λ_j <= 0.
+    under the prior sites, and z⊥ keeps its prior. The few weights with Λ_j below `OWN_COORDINATE` stand
+    beside z as they are, with their Λ_j of either sign. Units with fewer of those have coordinates that
+    nothing depends on, N(0, 1), so that all units have as many.
     """
-    if not np.all(w.tau > 0.0):
-        return None
     K, d = w.tau.shape
     n = X.shape[0]
-    r = min(n, d)
-    root = 1.0 / np.sqrt(w.tau)
-    rotation, design = np.empty((K, d, r)), np.empty((K, n, r))
-    for k in range(K):
-        q, u = np.linalg.qr((X * root[k]).T)
-        rotation[k], design[k] = q, u.T
+    own = w.tau < OWN_COORDINATE
+    ranks = np.minimum(n, d - own.sum(axis=1))
+    r = int(np.max(ranks + own.sum(axis=1)))
+    root = 1.0 / np.sqrt(np.where(own, 1.0, w.tau))
+    rotation, design, tau = np.zeros((K, d, r)), np.zeros((K, n, r)), np.ones((K, r))
+    for k, rank in enumerate(ranks):
+        shared, alone = np.flatnonzero(~own[k]), np.flatnonzero(own[k])
+        beside = rank + np.arange(len(alone))
+        q, u = np.linalg.qr((X[:, shared] * root[k, shared]).T)
+        rotation[k, shared, :rank], design[k, :, :rank] = q, u.T
+        rotation[k, alone, beside] = 1.0
+        design[k][:, beside], tau[k, beside] = X[:, alone], w.tau[k, alone]
     white = root * w.nu
     prior_nu = np.einsum("kdr,kd->kr", rotation, white)
     rest = white - np.einsum("kdr,kr->kd", rotation, prior_nu)
     rest_var = root**2 * np.maximum(1.0 - np.sum(rotation**2, axis=2), 0.0)
-    # Ψ of z⊥ and of the change of variables w = Λ^(-½)(·)
+    # Ψ of z⊥ and of the change of variables w = Λ^(-½)(·), less that of coordinates nothing depends on
     partition = (
         0.5 * np.sum(rest**2, axis=1) + np.sum(np.log(root), axis=1) + 0.5 * (d - r) * np.log(2 * np.pi)
     )
-    return Basis(design, np.ones((K, r)), prior_nu, rotation, root, root * rest, rest_var, partition)
+    return Basis(design, tau, prior_nu, rotation, root, root * rest, rest_var, partition)
 
 
-def make_basis(form: str, X: FloatArray, w: Natural) -> Basis | None:
-    """The coordinates of the chosen form; None where the prior sites do not allow them."""
+def make_basis(form: str, X: FloatArray, w: Natural) -> Basis:
+    """The coordinates of the chosen form."""
     return dual_basis(X, w) if form == "dual" else full_basis(X, w)
 
 
@@ -161,8 +173,6 @@ def refresh_weights(
     if form == "diagonal":
         return refresh_diagonal(data, rows, w)
     basis = make_basis(form, data.X, w)
-    if basis is None:
-        return None
     units = np.arange(spec.n_hidden)
     lik_tau, lik_nu = gather(basis, data.weight, rows.h[0], rows.h[1], units, row_map)
     return assemble(basis, lik_tau, lik_nu, row_map=row_map)

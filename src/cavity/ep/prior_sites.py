@@ -151,9 +151,9 @@ def _scale_shares(
 def _positive_shares(state: EPState, proposed: FloatArray, share: FloatArray) -> tuple[FloatArray, int]:
     """Shares that keep every prior site precision above a thousandth of the marginal one; how many were cut.
 
-    The dual and diagonal coordinates need positive prior precisions, the full ones only a positive
-    definite total. A weight whose prior would rather have a negative one is determined by the data, and
-    a thousandth of its precision changes nothing there.
+    The diagonal form needs positive prior precisions, the others only a positive definite total. A weight
+    whose prior would rather have a negative one is determined by the data, and a thousandth of its precision
+    changes nothing there.
     """
     old = state.priors.w.tau
     floor = 1e-3 / state.posterior.w.var
@@ -203,7 +203,7 @@ def update_weight_priors(
             break
         share, cut = _scale_shares(spec, state, visit.scale, damping)
         shortened += cut
-        if spec.resolved_form(data.n_rows) != "full":
+        if spec.resolved_form(data.n_rows) == "diagonal":
             share, cut = _positive_shares(state, visit.value.tau, share)
             shortened += cut
         for _ in range(12):

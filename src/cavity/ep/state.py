@@ -37,7 +37,8 @@ class PriorSites(NamedTuple):
 class Basis(NamedTuple):
     """Coordinates z in which q(w_k) is kept: h = design · z, z ~ exp(-½zᵀdiag(prior_tau)z + prior_nuᵀz).
 
-    "full": z = w, one design shared by all units. "dual": w = Λ^(-½)(Qz + z⊥), design (K, n, r).
+    "full": z = w, one design shared by all units. "dual": w = Λ^(-½)(Qz + z⊥), design (K, n, r), where the
+    few weights with hardly any or a negative prior precision are coordinates of their own.
     """
 
     design: FloatArray

@@ -6,11 +6,17 @@ import os
 
 from cavity.estimators.base import EPEstimator
 from cavity.estimators.classifier import EPClassifier
+from cavity.estimators.linear import EPLinearClassifier, EPLinearRegressor
 from cavity.estimators.regressor import EPRegressor
 from cavity.result.store import ModelFileError, read_model
 
 #: Estimators that a model file may name.
-ESTIMATORS: dict[str, type[EPEstimator]] = {"EPClassifier": EPClassifier, "EPRegressor": EPRegressor}
+ESTIMATORS: dict[str, type[EPEstimator]] = {
+    "EPClassifier": EPClassifier,
+    "EPLinearClassifier": EPLinearClassifier,
+    "EPLinearRegressor": EPLinearRegressor,
+    "EPRegressor": EPRegressor,
+}
 
 
 def load_model(path: str | os.PathLike[str]) -> EPEstimator:
@@ -28,4 +34,13 @@ def load_model(path: str | os.PathLike[str]) -> EPEstimator:
     return ESTIMATORS[stored.estimator]._restored(stored, os.fspath(path))
 
 
-__all__ = ["ESTIMATORS", "EPClassifier", "EPEstimator", "EPRegressor", "ModelFileError", "load_model"]
+__all__ = [
+    "ESTIMATORS",
+    "EPClassifier",
+    "EPEstimator",
+    "EPLinearClassifier",
+    "EPLinearRegressor",
+    "EPRegressor",
+    "ModelFileError",
+    "load_model",
+]

@@ -12,10 +12,11 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from cavity.ep.ladder import FEWEST_UNITS, FitOptions, default_step
+from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Status
+from cavity.ep.warm_up import FEWEST_UNITS, default_step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
 from cavity.model.activations import described_units
@@ -62,7 +63,7 @@ FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 def hidden_units(n_rows: int) -> int:
     """Most units that ``n_hidden="auto"`` stands for: √n of the distinct rows, from 25 to 80, at most n/4.
 
-    Starts that lean on few rows a weight use fewer (`cavity.ep.ladder.narrowed`).
+    Starts that lean on few rows a weight use fewer (`cavity.ep.warm_up.narrowed`).
     """
     units = np.clip(np.ceil(np.sqrt(n_rows)), SOME_UNITS, MOST_UNITS)
     return int(max(min(units, n_rows // 4), FEWEST_UNITS))
@@ -109,20 +110,25 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         """The likelihood, or several to choose from by leave-one-out."""
         return [GaussianLikelihood()]
 
+    def _prior_family(self, n_inputs: int, prior: Any) -> tuple[Any, str, tuple[float, float] | None]:
+        """Prior of the input weights, its groups and hyperprior where the parameters give none."""
+        return prior, default_groups(prior), None
+
     def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood, **instead: Any) -> ModelSpec:
         """The network that the parameters describe, except for what is said instead."""
+        d = len(prepared.scaling.x_mean)
+        prior, groups, scale_prior = self._prior_family(d, instead.get("prior", self.prior))
         scale = self.prior_scale
         held = float(scale) if isinstance(scale, Real) else None
         if held is not None and not held > 0.0:
             raise ValueError(f"prior_scale must be a positive sd or a pair (mean, variance), got {scale!r}.")
-        more: dict[str, Any] = (
-            {} if scale is None or held is not None else {"scale_prior": _pair(scale, "prior_scale")}
-        )
-        prior = instead.get("prior", self.prior)
+        if scale is not None and held is None:
+            scale_prior = _pair(scale, "prior_scale")
         described = {
             "activation": "erf" if self._mixed else self.activation,
             "prior": prior,
-            "groups": default_groups(prior) if self.groups is None else self.groups,
+            "groups": groups if self.groups is None else self.groups,
+            "scale_prior": scale_prior,
             "parents": self.parents,
             "prior_var": None if held is None else held**2,
             "mask": numbered(self.mask, getattr(self, "feature_names_in_", None)),
@@ -131,9 +137,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             "noise": self._noise(prepared) if likelihood.has_scale else None,
             "likelihood": likelihood,
             "form": self.form,
-            **more,
         }
-        return network(len(prepared.scaling.x_mean), n_hidden, **{**described, **instead})
+        return network(d, n_hidden, **{**described, **instead})
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         """Models to fit and stack, the one that the parameters describe first."""

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from cavity.ep import posterior as post
-from cavity.ep.ladder import Ensemble, FitOptions, default_step, stack
+from cavity.ep.ladder import Ensemble, FitOptions, stack
 from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Record, solve
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, RowSites, zero_row_sites
+from cavity.ep.warm_up import default_step
 from cavity.model.data import Prepared, on_grid
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior

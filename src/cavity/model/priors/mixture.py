@@ -14,6 +14,8 @@ from cavity.numerics.normal import LOG_2PI
 from cavity.numerics.scale_mixtures import powered_mixture_moments
 from cavity.types import FloatArray, Gaussian, Moments
 
+WIDEST_SPIKE = 0.3  # of the slab, where the slab is adapted; wider, the two are hardly told apart
+
 
 @dataclass(frozen=True)
 class GaussianMixturePrior(WeightPrior):
@@ -133,6 +135,20 @@ class SpikeAndSlabPrior(WeightPrior):
         wide, narrow = var + slab, var + self.spike**2 * slab
         log_odds = np.log(self.inclusion) - np.log1p(-self.inclusion) + 0.5 * np.log(narrow / wide)
         return expit(log_odds + 0.5 * mean * mean * (wide - narrow) / (wide * narrow))
+
+    def slab_square(self, cavity: Gaussian, log_var: ArrayLike) -> FloatArray:
+        r""":math:`\mathrm E(w^2)` of a weight that is in the slab, given :math:`\varphi` and the cavity.
+
+        With :math:`d = e^\varphi/(v+e^\varphi)` it is :math:`d^2m^2 + dv`.
+        """
+        mean, var = np.asarray(cavity.mean, dtype=float), np.asarray(cavity.var, dtype=float)
+        slab = np.exp(np.asarray(log_var, dtype=float))
+        share = slab / (var + slab)
+        return share * (share * mean * mean + var)
+
+    def adapted(self, inclusion: float, change: float) -> SpikeAndSlabPrior:
+        r"""Another :math:`\pi`, and the same width of the spike after :math:`\varphi` changed by so much."""
+        return SpikeAndSlabPrior(inclusion, min(self.spike * float(np.exp(-0.5 * change)), WIDEST_SPIKE))
 
     def sample(self, rng: np.random.Generator, log_var: ArrayLike, size: int | tuple[int, ...]) -> FloatArray:
         r"""Draw the component, then :math:`w`; see `WeightPrior.sample`."""
