@@ -9,6 +9,7 @@ from tests.invariants.problems import wavy_data
 
 from cavity.ep import map_start
 from cavity.ep.ladder import FitOptions, fit_ensemble, mean_loo
+from cavity.ep.latent import latent_moments
 from cavity.ep.network_numpy import function_moments
 from cavity.ep.products import given_units, product_moments
 from cavity.ep.prune import keep_units
@@ -17,7 +18,6 @@ from cavity.model.data import prepare
 from cavity.model.interactions import unit_pairs, with_products
 from cavity.model.spec import Noise, network
 from cavity.result.draws import Draws, functions
-from cavity.result.predict import latent_moments
 from cavity.types import Gaussian
 
 PAIRS = [(0, 1), (1, 2), (0, 3), (2, 0)]

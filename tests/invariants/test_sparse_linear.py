@@ -14,6 +14,7 @@ from tests.invariants.problems import grid_moments, linear_spec, panels, run
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.inclusion import inclusion_probabilities
+from cavity.ep.latent import latent_moments
 from cavity.ep.schedule import Step
 from cavity.ep.starts import zero_state
 from cavity.model.data import TrainingData
@@ -26,7 +27,6 @@ from cavity.model.priors import (
 )
 from cavity.result.draws import draw_weights
 from cavity.result.loo import leave_one_out
-from cavity.result.predict import latent_moments
 
 NOISE = 0.25
 HELD = 0.4
