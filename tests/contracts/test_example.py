@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,25 @@ def logistic():
 def test_page_shows_the_file():
     shown = re.findall(r"```python\n(.*?)```", (DOCS / "priors.md").read_text("utf-8"), re.DOTALL)
     assert EXAMPLE.read_text("utf-8") in shown
+
+
+@pytest.mark.parametrize(
+    ("page", "file"),
+    [
+        ("classification.md", DOCS / "examples" / "classes.py"),
+        ("likelihoods.md", DOCS.parent / "src" / "cavity" / "model" / "likelihoods" / "poisson.py"),
+    ],
+)
+def test_other_pages_show_their_files(page, file):
+    shown = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
+    assert file.read_text("utf-8") in shown
+
+
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+def test_the_example_of_classes_runs():
+    found = runpy.run_path(str(DOCS / "examples" / "classes.py"))
+    assert found["probability"].shape == (75, 3) and found["accuracy"] > 0.9
+    assert found["confusion"].sum() == 75.0 and abs(found["expected"] - found["right"]) < 0.1
 
 
 def test_it_is_a_density_of_the_stated_variance(logistic):

@@ -73,18 +73,20 @@ def _classes(judged: ClassRows) -> list[Table]:
 
 def _fits(reading: Reading) -> Table:
     mixture = reading.posterior
+    noisy = mixture.main.spec.likelihood.has_scale
     rows = [
         [
             str(m + 1),
             f"{mixture.weights[m]:.2f}",
             figure(c.loo.mean),
             figure(c.log_evidence, 5),
-            figure(c.noise_sd),
+            *([figure(c.noise_sd)] if noisy else []),
             c.solution.status.name.lower().replace("_", " "),
         ]
         for m, c in enumerate(mixture.components)
     ]
-    header = ["fit", "weight", "LOO per row", "log evidence", "noise sd", "ended"]
+    noise = ["noise sd"] if noisy else []
+    header = ["fit", "weight", "LOO per row", "log evidence", *noise, "ended"]
     return Table("Fits", header, rows if len(rows) > 1 else [])
 
 

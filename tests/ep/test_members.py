@@ -1,0 +1,103 @@
+"""Stacks of several kinds of models."""
+
+import numpy as np
+import pytest
+
+from cavity import EPClassifier, EPRegressor
+from cavity.ep.ladder import Ensemble, FitOptions, fit_ensemble
+from cavity.ep.members import fit_members, joined, mixture_loo
+from cavity.model.data import prepare
+from cavity.model.likelihoods import ProbitLikelihood
+from cavity.model.spec import Output, network
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+OPTIONS = FitOptions(max_iter=4, tol=0.05)
+
+
+@pytest.fixture(scope="module")
+def straight_rows():
+    """Two classes with a straight border, and the model that is straight itself."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0.0, 1.0, -1.0)
+    data = prepare(X, y, canonical=True, standardise_target=False).data
+    output = Output(fixed=np.array([1.0, 0.0]))
+    linear = network(
+        2, 1, activation="linear", prior="gaussian", output=output, likelihood=ProbitLikelihood()
+    )
+    return data, linear
+
+
+def test_one_member_is_itself(straight_rows):
+    data, linear = straight_rows
+    found = fit_members([(linear, OPTIONS)], data)
+    alone = fit_ensemble(linear, data, OPTIONS)
+    assert len(found.solutions) == 1 and found.weights.tolist() == [1.0]
+    np.testing.assert_array_equal(mixture_loo(found, data), mixture_loo(alone, data))
+
+
+def test_a_kind_counts_once_however_many_starts(straight_rows):
+    data, linear = straight_rows
+    one = fit_ensemble(linear, data, OPTIONS).solutions[0]
+    once, often = Ensemble((one,), np.ones(1)), Ensemble((one,) * 4, np.full(4, 0.25))
+    found = joined([once, often], data)
+    # both kinds predict the same, so that only the prior decides: half for each
+    np.testing.assert_allclose(found.weights, [0.5, 0.125, 0.125, 0.125, 0.125], rtol=1e-6)
+
+
+def test_a_useless_kind_gets_next_to_nothing(straight_rows):
+    data, linear = straight_rows
+    good = fit_ensemble(linear, data, OPTIONS)
+    held = network(
+        2, 1, activation="linear", prior="gaussian", prior_var=1e-6, output=linear.output,
+        likelihood=ProbitLikelihood(),
+    )  # fmt: skip
+    bad = fit_ensemble(held, data, OPTIONS)
+    gap = float(np.mean(mixture_loo(good, data) - mixture_loo(bad, data)))
+    assert gap > 0.2
+    found = joined([good, bad], data)
+    assert found.weights[0] > 0.9
+
+
+def test_time_is_for_all_members(straight_rows):
+    data, linear = straight_rows
+    limited = FitOptions(max_iter=4, tol=0.05, time_limit=1e-9)
+    assert len(fit_members([(linear, limited)] * 3, data).solutions) == 1
+
+
+def wide(n=20, d=40):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    return X, X[:, :5].sum(axis=1) + 0.1 * rng.normal(size=n)
+
+
+def kinds(model):
+    return {type(c.spec.activations[0]).__name__ for c in model.posterior_.components}
+
+
+def test_more_inputs_than_rows_are_fitted_by_straight_networks():
+    X, y = wide()
+    few = {"n_starts": 1, "max_iter": 3}
+    assert kinds(EPClassifier(**few).fit(X, y > 0.0)) == {"Linear"}
+    assert kinds(EPRegressor(**few).fit(X, y)) == {"Linear"}
+    # what a user asks for is what a user gets
+    assert kinds(EPClassifier(prior="gaussian", n_hidden=2, **few).fit(X, y > 0.0)) == {"Erf"}
+    assert kinds(EPRegressor(n_hidden=2, **few).fit(X, y)) == {"Erf"}
+    assert kinds(EPRegressor(activation="erf", prior="gaussian", **few).fit(X, y)) == {"Erf"}
+
+
+def test_wide_fits_predict():
+    X, y = wide(40, 60)
+    model = EPRegressor(n_starts=2).fit(X[:30], y[:30])
+    # the mean of 30 rows explains nothing; five of sixty inputs make most of y
+    assert np.mean((model.predict(X[30:]) - y[30:]) ** 2) < 0.8 * np.var(y)
+
+
+def test_default_stack_holds_a_straight_border():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=80) > 0.0
+    model = EPClassifier(n_starts=2, max_iter=5).fit(X, y)
+    assert "Linear" in kinds(model)
+    again = EPClassifier(n_starts=2, max_iter=5).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
