@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from cavity.ep.calm import calmed
 from cavity.ep.evidence import look_at_rows
 from cavity.ep.linear import fit_linear
 from cavity.ep.map_start import apparent_var, linearised_state, map_network, residual_var
@@ -163,8 +164,17 @@ def fit_ensemble(
     """
     options = options if options is not None else FitOptions()
     check_fit(spec, data)
+    began = time.perf_counter()
     with threadpool_limits(1):
-        return _fit_ensemble(spec, data, options, callback)
+        ensemble = _fit_ensemble(spec, data, options, callback)
+        solutions = []
+        for solution in ensemble.solutions:
+            limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
+            told = (options.n_threads, limit, callback)
+            solutions.append(calmed(data, solution, options.max_iter, options.tol, *told))
+        if all(a is b for a, b in zip(solutions, ensemble.solutions, strict=True)):
+            return ensemble
+        return stack(data, solutions)
 
 
 def _fit_ensemble(
