@@ -1,4 +1,4 @@
-"""More sweeps, gentler ones, where a fit ended far from converged."""
+"""More sweeps, gentler ones, where a fit of few rows ended far from converged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cavity.model.data import TrainingData
 
 FAR = 0.5  # marginal standard deviations: beyond it the estimators warn
 MOST_SWEEPS = 30
+FEW_ROWS = 500
 CUT_SHORT = 20  # a fit of fewer sweeps was cut short on purpose
 
 
@@ -31,9 +32,9 @@ def calmed(
     everything with them. At the fraction 0.5 and half the steps they settle, at a fixed point that differs a
     little. ``max_iter`` and ``tol`` are those of the fit, ``time_limit`` what is left of it.
     """
-    stopped = solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT)
+    done = solution.status in (Status.CONVERGED, Status.SETTLED, Status.INTERRUPTED, Status.TIME_LIMIT)
     late = time_limit is not None and time_limit <= 0.0
-    if solution.converged or solution.mismatch <= FAR or stopped or late or max_iter < CUT_SHORT:
+    if done or late or solution.mismatch <= FAR or max_iter < CUT_SHORT or data.n_rows > FEW_ROWS:
         return solution
     step = solution.step
     gentle = replace(step, damping=0.5 * step.damping, damping_weight=0.3, fraction_weight=0.5)

@@ -167,14 +167,12 @@ def fit_ensemble(
     began = time.perf_counter()
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
-        solutions = []
-        for solution in ensemble.solutions:
-            limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
-            told = (options.n_threads, limit, callback)
-            solutions.append(calmed(data, solution, options.max_iter, options.tol, *told))
-        if all(a is b for a, b in zip(solutions, ensemble.solutions, strict=True)):
-            return ensemble
-        return stack(data, solutions)
+        limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
+        solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
+        solutions[main] = calmed(
+            data, solutions[main], options.max_iter, options.tol, options.n_threads, limit, callback
+        )
+        return ensemble if solutions[main] is ensemble.solutions[main] else stack(data, solutions)
 
 
 def _fit_ensemble(

@@ -210,7 +210,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             flat=FLAT * float(self.tol),
             time_limit=self.time_limit,
             mixed=self._mixed,
-            adapt_width=isinstance(self.n_hidden, str),
+            adapt_width=isinstance(self.n_hidden, str) and described_units(self.activation) is None,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             n_threads=jobs if n_starts == 1 else 1,
             n_jobs=jobs if n_starts > 1 else 1,

@@ -15,7 +15,7 @@ from cavity.model.spec import ModelSpec, Output
 
 FEWEST_UNITS = 3
 # Where classes are far apart f must be large: by leave-one-out and inner folds, output weights of about three
-# are better than of one on four sets of five and worse on none.
+# are better than of one on four sets of five and worse on none. Models that begin at the zero start keep one.
 OUTPUT = Output(scale_var=10.0, bias_var=4.0)
 
 
@@ -133,7 +133,7 @@ feature_names_in_
     def _model(self, prepared: Prepared, n_hidden: int, likelihood: Likelihood, **instead: Any) -> ModelSpec:
         if isinstance(self.prior, str) and self.prior == "auto":
             instead = {"prior": "gaussian", **instead}
-        if self.output_prior is None:
+        if self.output_prior is None and self.mask is None and self.interactions is None:
             instead = {"output": OUTPUT, **instead}
         return super()._model(prepared, n_hidden, likelihood, **instead)
 

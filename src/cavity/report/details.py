@@ -45,6 +45,7 @@ def _model(model: Any, reading: Reading) -> Table:
         ["rows", f"{len(reading.rows)} ({data.n_rows} distinct)"],
         ["inputs", f"{reading.n_inputs}" + (" and a bias" if spec.bias else "")],
         ["hidden units", f"{spec.n_hidden}, {', '.join(activations)}"],
+        ["products of units", ", ".join(f"{a + 1} × {b + 1}" for a, b in spec.pairs) or "none"],
         ["prior of the input weights", ", ".join(priors)],
         ["scales", f"{int(spec.scale_inferred.sum())} inferred, {int((~spec.scale_inferred).sum())} held"],
         ["prior of the output weights", type(spec.output.prior).__name__],
