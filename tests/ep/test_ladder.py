@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cavity.ep.ladder import FitOptions, Plan, fit_ensemble, run_map_start
+from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import map_network, residual_var
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs
@@ -63,6 +64,33 @@ def test_warm_up_finds_the_relevant_inputs():
     keep = relevant_inputs(network(30, 10), data, seed=0)
     assert keep[[0, 1, 30]].all()
     assert keep[2:30].sum() <= 6
+
+
+@pytest.mark.parametrize(("prior", "groups"), PRIORS)
+def test_few_relevant_inputs_first_and_then_all(prior, groups):
+    """The others are added as nearly zero, and the sweeps with all inputs change little."""
+    data, spec = bent(150, 6), network(6, 4, prior=prior, groups=groups)
+    keep = np.array([0, 1, 6])
+    few = np.isin(np.arange(7), keep)
+    plan, options = Plan(0, 0.02, 0.1, 300), FitOptions(max_iter=40, tol=0.05)
+    narrow = data._replace(X=data.X[:, keep])
+    small = run_map_start(spec.keep_inputs(keep), narrow, plan, np.ones(3, bool), options)
+    wide = run_map_start(spec, data, plan, few, options)
+    assert wide.spec.n_inputs == 7 and [r.stage for r in wide.history].count("all inputs") == 3
+    before = latent_moments(small.spec, small.state.posterior, narrow.X).mean
+    np.testing.assert_allclose(latent_moments(spec, wide.state.posterior, data.X).mean, before, atol=0.1)
+    assert np.abs(wide.state.posterior.w.mean[:, 2:6]).max() < 0.2
+
+
+def test_inputs_that_stay_keep_priors_and_scales():
+    spec = network(4, 3, prior="laplace", groups="input")
+    small = spec.keep_inputs(np.array([1, 3, 4]))
+    assert small.n_inputs == 3 and small.n_groups == spec.n_groups
+    np.testing.assert_array_equal(small.group_of, spec.group_of[:, [1, 3, 4]])
+    for block, whole in zip(small.blocks, spec.blocks, strict=True):
+        unit, column = np.divmod(block.entries, 3)
+        assert set(unit * 5 + np.array([1, 3, 4])[column]) <= set(whole.entries)
+    assert sum(len(block.entries) for block in small.blocks) == 9
 
 
 def test_stacked_starts_beat_one_and_are_the_same_again():

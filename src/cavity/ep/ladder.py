@@ -21,17 +21,17 @@ from threadpoolctl import threadpool_limits
 from cavity.ep.calm import calmed
 from cavity.ep.evidence import look_at_rows
 from cavity.ep.linear import fit_linear
-from cavity.ep.map_start import apparent_var, linearised_state, map_network, residual_var
+from cavity.ep.map_start import PRUNED_VAR, apparent_var, linearised_state, map_network, residual_var
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
-from cavity.ep.starts import STARTS, check_fit
+from cavity.ep.starts import STARTS, check_fit, state_from_sites
 from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
-from cavity.types import FloatArray, Gaussian
+from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 Told = Callable[[Record, EPState], Any] | None  # called after each sweep
 
@@ -51,6 +51,7 @@ FIRM_VARIANTS = (
 )  # fmt: skip
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 CARRYING = 0.5  # of an equal share of the weight: those below stay as their first sweeps left them
+HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
 SETTLE_SWEEPS = 3  # with the priors held
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
@@ -130,7 +131,21 @@ def run_map_start(
     callback: Told = None,
     time_limit: float | None = None,
 ) -> Solution:
-    """One start: MAP network on the relevant inputs, linearised sites, EP."""
+    """One start: MAP network on the relevant inputs, linearised sites, EP.
+
+    Where less than half of the inputs are relevant, EP too begins with these alone, at a fraction of the
+    cost of a sweep, and goes on with all of them.
+    """
+    began = time.perf_counter()
+    keep = np.flatnonzero(inputs)
+    if len(keep) < HALF * len(inputs) and not spec.held.any():
+        few = data._replace(X=np.ascontiguousarray(data.X[:, keep]))
+        ones = np.ones(len(keep), bool)
+        found = run_map_start(
+            spec.keep_inputs(keep), few, plan, ones, options, max_sweeps, callback, time_limit
+        )
+        left = None if time_limit is None else time_limit - (time.perf_counter() - began)
+        return widened(spec, data, found, keep, options, callback, left)
     rng = np.random.default_rng(plan.seed)
     weight_var = map_prior(spec, inputs, plan.prior_var, data.n_rows)
     held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
@@ -149,6 +164,36 @@ def run_map_start(
     return solve(
         spec, data, state, schedule, n_threads=options.n_threads, time_limit=time_limit, callback=callback
     )
+
+
+def widened(
+    spec: ModelSpec,
+    data: TrainingData,
+    found: Solution,
+    keep: IntArray,
+    options: FitOptions,
+    callback: Told = None,
+    time_limit: float | None = None,
+) -> Solution:
+    """A solution for the inputs ``keep`` taken up by the model of all inputs, the others at zero so far.
+
+    The sites of rows are on h and f, so they stay as they are; prior sites are added.
+    """
+
+    def wider(sites: Natural, tau: float) -> Natural:
+        out = Natural(np.full(spec.group_of.shape, tau), np.zeros(spec.group_of.shape))
+        out.tau[:, keep], out.nu[:, keep] = sites.tau, sites.nu
+        return out
+
+    priors = found.state.priors
+    priors = priors._replace(w=wider(priors.w, 1.0 / PRUNED_VAR), scale=wider(priors.scale, 0.0))
+    state = state_from_sites(spec, data, found.state.rows, priors, found.state.posterior.noise)
+    stage = Stage("all inputs", found.step, WIDER_SWEEPS, options.tol)
+    more = solve(
+        spec, data, state, Schedule((stage,)),
+        n_threads=options.n_threads, time_limit=time_limit, callback=callback,
+    )  # fmt: skip
+    return more._replace(history=found.history + more.history)
 
 
 def fit_ensemble(

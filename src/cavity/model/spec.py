@@ -185,6 +185,18 @@ class ModelSpec:
             interactions=interactions,
         )
 
+    def keep_inputs(self, keep: IntArray) -> ModelSpec:
+        """The same model with only the inputs ``keep``, in order; scales keep their numbers."""
+        K, d = self.group_of.shape
+        place = np.full(d, -1)
+        place[keep] = np.arange(len(keep))
+        blocks = []
+        for block in self.blocks:
+            unit, column = np.divmod(block.entries, d)
+            stays = place[column] >= 0
+            blocks.append(WeightBlock(block.prior, (unit * len(keep) + place[column])[stays]))
+        return replace(self, n_inputs=len(keep), blocks=tuple(blocks), group_of=self.group_of[:, keep])
+
 
 def _output(output: Output | str | WeightPrior | None) -> Output:
     if isinstance(output, str):
