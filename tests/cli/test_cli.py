@@ -17,6 +17,7 @@ import cavity
 from cavity.cli import console as console_module
 from cavity.cli import fit as fit_command
 from cavity.cli import main, models
+from cavity.cli.evaluate import Held, _loo_bias, _mean_and_error
 from cavity.tables import TableEncoder
 
 QUICK = ["--hidden", "2", "--max-iter", "4"]
@@ -244,6 +245,18 @@ def test_evaluate(tmp_path, capsys):
         assert 0.0 <= found["overall"][kind]["coverage"] <= 1.0
     gain = found["overall"]["cavity"]["mlpd"] - found["overall"]["linear"]["mlpd"]
     assert found["mlpd_gain"]["mean"] == pytest.approx(gain)
+
+
+def test_evaluate_says_where_leave_one_out_misleads():
+    """Row by row: the mean over the fits that a row trained, less what the fit without it says."""
+    folds = [(np.array([2, 3]), np.array([0, 1])), (np.array([0, 1]), np.array([2, 3]))]
+    held = [
+        Held(None, np.array(h), None, True, np.array(loo))
+        for h, loo in (([-1, -2], [-3, -4]), ([-5, -6], [0, 0]))
+    ]
+    bias, weight = _loo_bias(folds, [(h, h) for h in held], None)
+    np.testing.assert_allclose(bias, [1.0, 2.0, 2.0, 2.0])
+    assert _mean_and_error(bias, weight) == pytest.approx((1.75, 0.25))
 
 
 def test_a_fold_is_filled_from_its_own_training_rows(tmp_path, capsys, monkeypatch):

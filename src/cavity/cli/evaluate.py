@@ -23,6 +23,7 @@ from cavity.tables import TableError
 from cavity.types import FloatArray, IntArray
 
 LEVEL = 0.95
+LARGE_BIAS = 0.1  # nats a row between leave-one-out and held-out densities that are worth a word
 HEADER = ["MLPD", "RMSE", "R²", "in 95 %"]
 
 
@@ -33,6 +34,7 @@ class Held(NamedTuple):
     log_density: FloatArray
     inside: FloatArray
     settled: bool = True
+    loo: FloatArray | None = None  # leave-one-out log densities of the training rows
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     for m in range(2):
         mean, log_density, inside = (np.concatenate([both[m][i] for both in results]) for i in range(3))
         overall.append(_scores(y[order], mean, log_density, inside, w))
-    gain, error = _gain(results, w)
+    gain, error = _mean_and_error(
+        np.concatenate([a.log_density - b.log_density for a, b in results]), np.ones(n) if w is None else w
+    )
+    bias, bias_error = _mean_and_error(*_loo_bias(folds, results, weight))
     unsettled = sum(not both[0].settled for both in results)
     console.deliver(
         {
@@ -77,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             ],
             "overall": {"cavity": overall[0], "linear": overall[1]},
             "mlpd_gain": {"mean": gain, "standard_error": error},
+            "loo_bias": {"mean": bias, "standard_error": bias_error},
             "folds_unsettled": unsettled,
             "notes": training.notes,
         }
@@ -100,6 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
         f"MLPD of cavity minus that of the linear model: {number(gain, 3)} ± {number(error, 2)} per row "
         f"({verdict}; ± is one standard error).",
     )
+    if abs(bias) > max(LARGE_BIAS, 2.0 * bias_error):
+        console.note(
+            f"The fits' own leave-one-out densities are {'higher' if bias > 0.0 else 'lower'} than these, by "
+            f"{number(abs(bias), 2)} ± {number(bias_error, 2)} per row: believe the folds rather than them."
+        )
     if unsettled:
         console.note(f"{unsettled} of {cv} fits were far from converged; --max-iter or --starts may help.")
     return 0
@@ -128,6 +139,7 @@ def _fold(
         model.log_density(X.iloc[test], y[test]),
         (y[test] >= lower) & (y[test] <= upper),
         mismatch(model) <= LARGE_MISMATCH,
+        model.loo_i_,
     )
     values = X.to_numpy()
     linear = make_pipeline(StandardScaler(), BayesianRidge())
@@ -156,10 +168,22 @@ def _scores(
     }
 
 
-def _gain(results: list[tuple[Held, Held]], weight: FloatArray | None) -> tuple[float, float]:
-    """Mean difference of log densities and its standard error over rows."""
-    gain = np.concatenate([a.log_density - b.log_density for a, b in results])
-    w = np.ones(len(gain)) if weight is None else weight
-    mean = float(np.average(gain, weights=w))
-    spread = float(np.average((gain - mean) ** 2, weights=w))
-    return mean, (spread / max(float(w.sum()) - 1.0, 1.0)) ** 0.5
+def _loo_bias(
+    folds: list[tuple[IntArray, IntArray]], results: list[tuple[Held, Held]], weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Leave-one-out less held-out log density of each row, the former averaged over the fits it trained."""
+    n = sum(len(test) for _, test in folds)
+    held_out, total, count = np.empty(n), np.zeros(n), np.zeros(n)
+    for (train, test), (network, _) in zip(folds, results, strict=True):
+        held_out[test] = network.log_density
+        assert network.loo is not None
+        total[train] += network.loo
+        count[train] += 1.0
+    return total / count - held_out, np.ones(n) if weight is None else weight
+
+
+def _mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Mean over rows and its standard error."""
+    mean = float(np.average(values, weights=weight))
+    spread = float(np.average((values - mean) ** 2, weights=weight))
+    return mean, (spread / max(float(weight.sum()) - 1.0, 1.0)) ** 0.5
