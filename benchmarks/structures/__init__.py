@@ -1,1 +1,1 @@
-"""Classes, many more inputs than rows, and outliers: `make bench-structures`."""
+"""Classes, many more inputs than rows, outliers, linear models: `make bench-structures`."""

@@ -31,6 +31,8 @@ from cavity.types import Gaussian
 Told = Callable[[Record, EPState], Any] | None
 
 ROUND = 3  # sweeps between two EM steps
+UNSTEADY, STEADY_FRACTION = 0.1, 0.9  # mismatch of a fit that is made again, and at which fraction
+NARROWER = float(np.log(10.0))  # and the spike of that, in log variance
 SETTLED = 1e-3  # change of log π and φ that ends the EM steps
 
 
@@ -62,10 +64,12 @@ def fit_linear(
     """Run EP on a linear model; with ``adapt_prior`` a spike-and-slab prior is fitted by EM on the way.
 
     Then the scales of the slab are held in the solution's model, at values that also heed the hyperprior.
+    Few rows can keep weights changing between spike and slab; such a fit is made again with a lower
+    fraction and a spike a third as wide, which hold them.
     """
     schedule = linear_schedule(step, max_iter, tol)
     adapt_prior = adapt_prior and has_inclusion(spec)
-    hyperprior = spec.scale_prior
+    given, hyperprior = spec, spec.scale_prior
     if adapt_prior:
         spec = _held_scales(spec)
     began = time.perf_counter()
@@ -94,7 +98,22 @@ def fit_linear(
             break
     if solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return solution
-    return run(solution.spec, solution.state, (last,))
+    solution = run(solution.spec, solution.state, (last,))
+    unsteady = solution.status in (Status.MAX_SWEEPS, Status.OSCILLATING) and solution.mismatch > UNSTEADY
+    if not unsteady or step.fraction_weight <= STEADY_FRACTION:
+        return solution
+    left = None if time_limit is None else time_limit - (time.perf_counter() - began)
+    narrow = tuple(
+        WeightBlock(b.prior.adapted(b.prior.inclusion, NARROWER), b.entries)  # type: ignore[attr-defined]
+        if hasattr(b.prior, "slab_square")
+        else b
+        for b in given.blocks
+    )
+    steady = replace(step, fraction_weight=STEADY_FRACTION)
+    return fit_linear(
+        replace(given, blocks=narrow), data, steady, adapt_prior=True, max_iter=max_iter, tol=tol,
+        time_limit=left, n_threads=n_threads, callback=callback,
+    )  # fmt: skip
 
 
 def _held_scales(spec: ModelSpec) -> ModelSpec:
