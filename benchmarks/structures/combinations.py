@@ -83,7 +83,7 @@ def main() -> None:
                     found[name] = attempt(prior, likelihood, activation)
                     if found[name]["outcome"] != "fitted":
                         print(name, found[name], flush=True)
-            write(found, time.process_time() - began)
+                write(found, time.process_time() - began)
 
 
 def write(found: dict[str, dict[str, Any]], seconds: float) -> None:

@@ -39,8 +39,10 @@ class PoissonLikelihood(Likelihood):
         return y * log_rate - np.exp(log_rate) - gammaln(y + 1.0)
 
     def derivatives(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> LogZ:
-        rate = np.exp(self._log_rate(f))
-        return LogZ(self.log_density(y, f, log_scale, row_var), y - rate, -rate)
+        # a line search tries rates beyond any float; e^300 tells it as much
+        log_rate = np.minimum(self._log_rate(f), 300.0)
+        rate = np.exp(log_rate)
+        return LogZ(y * log_rate - rate - gammaln(y + 1.0), y - rate, -rate)
 
     def peak(self, y: Floats, log_scale: Floats, row_var: Floats) -> Peak:
         mode = np.where(y > 0.0, np.log(np.maximum(y, 1.0)) - self._log_rate(0.0), np.nan)
