@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-cases clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make docs            build the documentation into site/"
 	@echo "make bench-sweep     time one EP sweep"
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
+	@echo "make bench-cases     the paper's three cases, its claims as numbers over 10 seeds; ARGS=--quick a minute"
 	@echo "make clean           remove .venv and everything that was built"
 
 # Installed once; again when the dependencies or the pinned versions change.
@@ -59,6 +60,9 @@ bench-sweep: $(VENV)/.installed
 
 bench-accuracy: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
+
+bench-cases: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.cases $(ARGS)
 
 clean:
 	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
