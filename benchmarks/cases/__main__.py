@@ -2,8 +2,7 @@
 
 import sys
 
-from benchmarks.cases.benchmark import BENCHMARK
-from benchmarks.harness import command
+from benchmarks.cases.publish import main
 
 if __name__ == "__main__":
-    sys.exit(command(BENCHMARK))
+    sys.exit(main())
