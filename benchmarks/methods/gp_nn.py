@@ -56,6 +56,8 @@ class InfiniteNetwork:
         return {
             "noise_sd": float(np.sqrt(self.noise_var) * self._y_scale),
             "weight_var": np.atleast_1d(self.kernel.weight_var),
+            "bias_var": self.kernel.bias_var,
+            "output_var": self.kernel.output_var,
             **self._facts,
         }
 

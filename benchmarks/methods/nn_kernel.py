@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 LIMITS = (1e-6, 1e6)
@@ -49,20 +50,18 @@ class ArcsineKernel(Kernel):
         return False
 
     def diag(self, X: np.ndarray) -> np.ndarray:
-        size = self._size(X)
-        return self.output_var * (2.0 / np.pi) * np.arcsin(size / (1.0 + size))
+        return self.output_var * (1.0 - (4.0 / np.pi) * np.arcsin(np.sqrt(0.5 / (1.0 + self._size(X)))))
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, eval_gradient: bool = False) -> Any:
         """K(X, Y); with ``eval_gradient`` also dK/dθ, an n × n × p array as scikit-learn wants it.
 
         The array is for small n: the optimiser of `gp_nn` asks for `gradient_sums` instead.
         """
-        z, _ = self._cosine(X, X if Y is None else Y)
-        K = self.output_var * (2.0 / np.pi) * np.arcsin(z)
+        gap = self._gap(X, X if Y is None else Y)
+        K = self._value(gap)
         if not eval_gradient:
             return K
-        slope, root = self._slope(z), np.sqrt(1.0 + self._size(X))
-        U = self._design(X) / root[:, None]
+        slope, z, U = self._slope(gap), 1.0 - gap, self._rows(X)
         columns = [
             slope * var * (np.outer(u, u) - 0.5 * z * (u[:, None] ** 2 + u**2))
             for var, u in zip(self._variances(X), U.T, strict=True)
@@ -72,14 +71,13 @@ class ArcsineKernel(Kernel):
 
     def gradient_sums(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Σ_ij W_ij dK_ij/dθ_p for symmetric W, all p at once: n × n and n × d arrays, none larger."""
-        z, U = self._cosine(X, X)
-        K = self.output_var * (2.0 / np.pi) * np.arcsin(z)
-        G = W * self._slope(z)
+        gap, U = self._gap(X, X), self._rows(X)
+        G = W * self._slope(gap)
         cross = np.sum(U * (G @ U), axis=0)
-        own = np.sum(G * z, axis=1) @ U**2
+        own = np.sum(G * (1.0 - gap), axis=1) @ U**2
         per_weight = self._variances(X) * (cross - own)
         weights = per_weight[:-1] if np.size(self.weight_var) > 1 else [per_weight[:-1].sum()]
-        return np.array([per_weight[-1], np.sum(W * K), *weights])
+        return np.array([per_weight[-1], np.sum(W * self._value(gap)), *weights])
 
     def _design(self, X: np.ndarray) -> np.ndarray:
         return np.column_stack([X, np.ones(len(X))])
@@ -90,10 +88,23 @@ class ArcsineKernel(Kernel):
     def _size(self, X: np.ndarray) -> np.ndarray:
         return self._design(X) ** 2 @ self._variances(X)
 
-    def _cosine(self, X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The argument of arcsin, always below 1 in size, and the rows of X over √(1 + x̃ᵀΣx̃)."""
-        U, V = (self._design(A) / np.sqrt(1.0 + self._size(A))[:, None] for A in (X, Y))
-        return (U * self._variances(X)) @ V.T, U
+    def _rows(self, X: np.ndarray) -> np.ndarray:
+        """x̃ / √(1 + x̃ᵀΣx̃)."""
+        return self._design(X) / np.sqrt(1.0 + self._size(X))[:, None]
 
-    def _slope(self, z: np.ndarray) -> np.ndarray:
-        return self.output_var * (2.0 / np.pi) / np.sqrt(1.0 - z * z)
+    def _gap(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """1 - z for the argument z of arcsin, from differences.
+
+        With large variances z is within 1e-6 of 1, where arcsin has a square-root singularity: 1 - z from z
+        itself would leave errors of 1e-8 in K, which a large ``output_var`` turns into visible noise.
+        """
+        root = np.sqrt(self._variances(X))
+        apart = cdist(self._rows(X) * root, self._rows(Y) * root, "sqeuclidean")
+        return 0.5 * (apart + 1.0 / (1.0 + self._size(X))[:, None] + 1.0 / (1.0 + self._size(Y)))
+
+    def _value(self, gap: np.ndarray) -> np.ndarray:
+        """s (2/π) arcsin(1 - gap) = s (1 - (4/π) arcsin √(gap/2))."""
+        return self.output_var * (1.0 - (4.0 / np.pi) * np.arcsin(np.sqrt(0.5 * gap)))
+
+    def _slope(self, gap: np.ndarray) -> np.ndarray:
+        return self.output_var * (2.0 / np.pi) / np.sqrt(gap * (2.0 - gap))

@@ -31,6 +31,15 @@ def test_diagonal_and_blocks_agree():
     assert ARD(X[:2], X[2:]) == pytest.approx(ARD(X)[:2, 2:])
 
 
+def test_large_variances_lose_no_digits():
+    # Without bias arcsin z = arctan(S / √(1 + a + b)) for S² = ab, one input: no cancellation there.
+    x = np.array([[1.0], [1.0 + 1e-7], [2.0]])
+    a = 1e6 * x[:, 0] ** 2
+    exact = np.arctan(np.sqrt(np.outer(a, a)) / np.sqrt(1.0 + a[:, None] + a))
+    far = ArcsineKernel(1e6, bias_var=1e-30)(x)
+    assert far == pytest.approx(2.0 / np.pi * exact, rel=1e-14)
+
+
 @pytest.mark.parametrize("kernel", [ARD, SHARED])
 def test_gradients(kernel):
     assert len(kernel.theta) == len(kernel.bounds) == 2 + np.size(kernel.weight_var)
