@@ -19,6 +19,7 @@ RESTARTS = 4  # beside the first start; drawn log-uniformly within STARTS
 STARTS = {"weight_var": (1e-2, 1e2), "bias_var": (1e-2, 1e2), "output_var": (1e-1, 1e1), "noise": (1e-3, 1.0)}
 NOISE_BOUNDS = (1e-6, 1e2)
 JITTER = 1e-10
+REFUSED = 1e10  # value of hyperparameters whose covariance has lost its positive definiteness to rounding
 
 
 class InfiniteNetwork:
@@ -72,7 +73,11 @@ def objective(
     """Minus the log marginal likelihood and its gradient; θ are the kernel's logs, then the log noise."""
     kernel = kernel.clone_with_theta(theta[:-1])
     noise_var = float(np.exp(theta[-1]))
-    factor = _factor(kernel(X), noise_var)
+    try:
+        factor = _factor(kernel(X), noise_var)
+    except np.linalg.LinAlgError:
+        # Signal variance over noise beyond 1e12, in a corner of the bounds: the line search steps back.
+        return REFUSED, np.zeros_like(theta)
     alpha = cho_solve(factor, y)
     value = -0.5 * y @ alpha - np.log(np.diag(factor[0])).sum() - 0.5 * len(y) * np.log(2.0 * np.pi)
     W = 0.5 * (np.outer(alpha, alpha) - cho_solve(factor, np.eye(len(y))))

@@ -7,6 +7,8 @@ from benchmarks.methods.nn_kernel import ArcsineKernel
 from scipy.special import erf
 from scipy.stats import multivariate_normal
 
+from cavity import datasets
+
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(7, 3))
 ARD = ArcsineKernel(np.array([0.3, 2.0, 9.0]), bias_var=0.7, output_var=1.9)
@@ -74,6 +76,14 @@ def test_marginal_likelihood_and_its_gradient(prior):
     assert -value == pytest.approx(exact + extra)
     numeric = by_differences(lambda t: gp_nn.objective(t, ARD, X, y, prior)[0], theta)
     assert gradient == pytest.approx(numeric, abs=1e-5)
+
+
+def test_corners_of_the_bounds_are_refused():
+    # The first line search of this data once ended here: output and weight variance 1e6, noise 1e-6.
+    Z = datasets.case3(n=100, random_state=3).X
+    corner = np.log([0.05, 1e6, 1e6, 1e-6])
+    value, gradient = gp_nn.objective(corner, ArcsineKernel(), (Z - Z.mean()) / Z.std(), Z[:, 0])
+    assert value == gp_nn.REFUSED and not gradient.any()
 
 
 def test_optimum_prunes_what_does_nothing():
