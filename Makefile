@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-sweep     time one EP sweep"
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
 	@echo "make bench-structures  classes, many inputs, outliers beside peers, an hour; ARGS=--quick minutes"
+	@echo "make bench-cases     the paper's three cases, its claims as numbers over 10 seeds; ARGS=--quick a minute"
 	@echo "make clean           remove .venv and everything that was built"
 
 # Installed once; again when the dependencies or the pinned versions change.
@@ -63,6 +64,9 @@ bench-accuracy: $(VENV)/.installed
 
 bench-structures: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.structures $(ARGS)
+
+bench-cases: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.cases $(ARGS)
 
 clean:
 	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
