@@ -24,7 +24,13 @@ def test_the_turns_cover_every_pair():
         assert {(turn[a], turn[b]) for turn in TURNS} == {(x, y) for x in names[0] for y in names[1]}
 
 
-@pytest.mark.parametrize(("prior", "likelihood", "activation"), TURNS, ids="+".join)
+@pytest.mark.parametrize(
+    ("prior", "likelihood", "activation"),
+    [
+        pytest.param(*turn, id="+".join(turn), marks=[pytest.mark.slow] if "poisson" in turn else [])
+        for turn in TURNS
+    ],
+)
 def test_combination(prior, likelihood, activation):
     found = attempt(prior, likelihood, activation)
     assert found["outcome"] in ("fitted", "refused"), found

@@ -12,7 +12,7 @@ from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 
 FAR = 0.5  # marginal standard deviations: beyond it the estimators warn
-MOST_SWEEPS = 40  # of 280 combinations of pieces on 30 rows, the slowest needed 27 to come within 0.5
+MOST_SWEEPS = 40  # a horseshoe on 30 rows of two classes needed 25 to come within 0.5
 FEW_ROWS = 500
 CUT_SHORT = 20  # a fit of fewer sweeps was cut short on purpose
 
