@@ -1,6 +1,6 @@
 """Each claim of the paper's text as a number of one seed, and whether it holds there.
 
-Thresholds were set before any result was seen; a claim counts as reproduced where it holds in at least eight
+Thresholds were set before the runs over seeds; a claim counts as reproduced where it holds in at least eight
 of ten seeds.
 """
 

@@ -15,7 +15,13 @@ from cavity import datasets
 from cavity.plots.style import ACCENT, INK, MAIN, MUTED, Z95
 
 SHADE = "#c9ced4"
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "cases", "font.size": 7.5, "axes.linewidth": 0.6}
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "cases",
+    "font.size": 7.5,
+    "font.family": "DejaVu Sans",
+    "axes.linewidth": 0.6,
+}
 Records = Mapping[tuple[str, str], Mapping[str, Any]]  # (case, method) → what the cache holds of it
 
 
@@ -43,7 +49,6 @@ def figure2(gp: Any, ep: Any, ours: Any) -> Any:
         at, mean = np.array(record["at"]), np.array(record["mean"])
         levels = np.round(np.arange(-0.2, 1.21, 0.2), 1)
         filled = ax.contourf(at, at, mean.T, levels, cmap="cividis", extend="both")
-        ax.contour(at, at, mean.T, levels[1::2], colors="white", linewidths=0.5)
         X = np.array(record["X"])
         ax.plot(X[:, 0], X[:, 1], ".", color="white", markeredgecolor=INK, markeredgewidth=0.4, markersize=4)
         label(ax, title, "x1", "x2" if record is gp else "")
@@ -169,7 +174,10 @@ def lighter(figure: Any) -> str:
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None})
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r' (?:d|points|x|y|transform)="[^"]*"', _rounded, text)
+    text = re.sub(r' id="[A-Za-z.]+\w*_\d+"| transform="rotate\(-0[^"]*"', "", text)
     text = re.sub(r"\n\s*", "\n", text).strip() + "\n"
+    for name, style in re.findall(r'<path id="(\w+)" [^<>]*( style="[^"]*")', text):
+        text = re.sub(rf'(<use xlink:href="#{name}"[^<>]*?){re.escape(style)}', r"\1", text)
     return re.sub(r"<g([^<>]*)>\n((?:<use [^<>]*/>\n){2,})</g>", _one_style, text)
 
 

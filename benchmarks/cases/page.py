@@ -14,6 +14,7 @@ TITLES = {
     "case2": "Case 2: additive effects, sparse priors",
     "case3": "Case 3: a jump, finite against infinite network",
 }
+NO = "**no**"
 SCORES = {
     "mse_f": "squared error of f, fresh rows",
     "lpd": "log predictive density, fresh rows",
@@ -47,8 +48,8 @@ Section 4 of the paper shows its method on three simulated problems. `make bench
   input in Cases 1 and 2) and noise at the best of five marginal-likelihood optima.
 
 A statement counts as reproduced where it holds in at least {enough:.0%} of the seeds. Thresholds were fixed
-before the first result. The paper shows its functions in figures only: ours, in `cavity.datasets`, follow its
-words, so that numbers of single seeds cannot agree. Inputs and target are standardised in Cases 2 and 3; in
+before the runs over seeds. The paper shows its functions in figures only: ours, in `cavity.datasets`, follow
+its words. Inputs and target are standardised in Cases 2 and 3; in
 Case 1 they are not, as the paper's text implies, and the noise has the paper's prior in both models.
 """
 
@@ -94,9 +95,16 @@ def failures(found: Sequence[Found]) -> list[str]:
         f"{one.count} of {len(one.values)} seeds ({one.claim.number}: median {shown(spread(one)['median'])}, "
         f"wanted {one.claim.wanted})."
         for one in found
-        if one.reproduced is False
+        if verdict(one) == NO
     ]
     return out or ["Everything that was measured does."]
+
+
+def verdict(one: Found) -> str:
+    """Open until all seeds are there."""
+    if len(one.values) < SEEDS:
+        return "open"
+    return "yes" if one.reproduced else NO
 
 
 def claims_table(found: Sequence[Found]) -> list[str]:
@@ -112,7 +120,7 @@ def claims_table(found: Sequence[Found]) -> list[str]:
             cells += [
                 f"{shown(s['median'])} ({shown(s['min'])} … {shown(s['max'])})",
                 f"{one.count} of {len(one.values)}",
-                "yes" if one.reproduced else "**no**",
+                verdict(one),
             ]
         else:
             cells += ["not run yet", "–", "–"]

@@ -99,6 +99,7 @@ def test_small_form(tmp_path, capsys):
     assert len(drawn) == 6 and max(drawn.values()) < 60_000
     assert all(f"figures/cases/{name}.svg" in text for name in drawn)
     assert all(claim.paper in text for claim in CLAIMS) and "not run yet" not in text
+    assert "| open |" in text and "| yes |" not in text  # one seed decides nothing
     parts = page({**summary, "rows": summary["rows"][:2], "n_missing": 7})
     assert "2 of 9 fits are in" in parts and "not run yet" in parts
     assert {row["method"] for row in summary["rows"]} == {PAPER, CAVITY, INFINITE}
