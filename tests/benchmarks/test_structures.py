@@ -99,7 +99,7 @@ def test_classifiers_tell_two_classes_apart(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] + 0.3 * rng.normal(size=60) > 0.0).astype(float)
-    settings = {"n_hidden": 2, "n_starts": 1, "max_iter": 5} if name == "cavity_classifier" else {}
+    settings = {"n_hidden": 2, "n_starts": 1, "max_iter": 30} if name == "cavity_classifier" else {}
     fitted = method(name).fit(X, y, **settings)
     log_p = fitted.log_proba(X)
     np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, atol=1e-9)
