@@ -172,11 +172,11 @@ def test_a_long_job_shows_itself_even_when_it_has_nothing_to_tell(monkeypatch, k
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.usefixtures("kind")
 def test_a_fit_that_breaks_off_leaves_the_terminal_as_it_was(monkeypatch, error):
-    def broken(spec, data, options, callback):
+    def broken(members, data, callback):
         callback(record("settle", 1), None)
         raise error
 
-    monkeypatch.setattr(base, "fit_ensemble", broken)
+    monkeypatch.setattr(base, "fit_members", broken)
     out, stream = sys.stdout, terminal(monkeypatch)
     with pytest.raises(error):
         EPRegressor(verbose=1).fit(*rows())

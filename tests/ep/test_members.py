@@ -72,7 +72,7 @@ def wide(n=20, d=40):
 
 
 def kinds(model):
-    return {type(c.spec.activations[0]).__name__ for c in model.posterior_.components}
+    return {type(c.spec.activations[-1]).__name__ for c in model.posterior_.components}
 
 
 def test_more_inputs_than_rows_are_fitted_by_straight_networks():

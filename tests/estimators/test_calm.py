@@ -11,7 +11,9 @@ def fit(max_iter):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2))
     y = np.tanh(1.5 * X[:, 0]) + 0.4 * X[:, 1] + 0.2 * rng.standard_normal(30) > 0.0
-    return EPClassifier(n_hidden=2, n_starts=1, max_iter=max_iter, activation="softplus").fit(X, y)
+    return EPClassifier(
+        n_hidden=2, n_starts=1, max_iter=max_iter, activation="softplus", prior="laplace"
+    ).fit(X, y)
 
 
 def test_swinging_fits_are_calmed():

@@ -119,7 +119,7 @@ def test_search_in_parallel_gives_the_same():
         GridSearchCV(EPRegressor(**QUICK), grid, cv=2, n_jobs=jobs).fit(X, y).cv_results_["mean_test_score"]
         for jobs in (1, 2)
     )
-    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_allclose(alone, together, rtol=1e-11)  # predictions are sums by BLAS, on more threads
 
 
 def test_clone_forgets_the_fit_and_keeps_the_parameters():

@@ -205,7 +205,7 @@ def test_scaling_goes_back():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"activation": "relu"}, ["activation", "relu", "erf"]),
+        ({"activation": "maxout"}, ["activation", "maxout", "erf"]),
         ({"activation": ["erf", "erf"]}, ["2 entries", "3 hidden units"]),
         ({"prior": "horse"}, ["prior", "horse", "laplace", "spike-and-slab"]),
         ({"groups": "column"}, ["groups", "column", "input"]),

@@ -12,6 +12,7 @@ from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 
 FAR = 0.5  # marginal standard deviations: beyond it the estimators warn
+NEAR = 0.4  # where calming ends: some fits would swing again
 MOST_SWEEPS = 40  # a horseshoe on 30 rows of two classes needed 25 to come within 0.5
 FEW_ROWS = 500
 CUT_SHORT = 20  # a fit of fewer sweeps was cut short on purpose
@@ -38,9 +39,12 @@ def calmed(
         return solution
     step = solution.step
     gentle = replace(step, damping=0.5 * step.damping, damping_weight=0.3, fraction_weight=0.5)
-    schedule = Schedule((Stage("calm", gentle, MOST_SWEEPS, tol),))
+    schedule = Schedule((Stage("calm", gentle, MOST_SWEEPS, max(tol, NEAR)),))
     more = solve(
         solution.spec, data, solution.state, schedule,
         n_threads=n_threads, time_limit=time_limit, callback=callback,
     )  # fmt: skip
-    return more._replace(history=solution.history + more.history) if more.history else solution
+    if not more.history:
+        return solution
+    status = Status.MAX_SWEEPS if more.converged and more.mismatch > tol else more.status
+    return more._replace(status=status, history=solution.history + more.history)
