@@ -31,6 +31,7 @@ from cavity.types import FloatArray, Gaussian, Natural
 
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
 PRUNED_VAR = 1e-8  # prior variance of inputs that are held at zero
+NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 
 
 class MapNetwork(NamedTuple):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.ep.solve import Solution
+from cavity.ep.ensemble import CARRYING
+from cavity.ep.solve import Solution, Status
 from cavity.model.data import Prepared
 from cavity.result.posterior import FittedPosterior, Predictive
 from cavity.result.predict import check_levels, invert
@@ -80,6 +81,16 @@ class MixturePosterior:
     def mean_loo(self) -> float:
         """Their mean over the rows, weighted."""
         return float(np.average(self.loo_log_density, weights=self.main.prepared.data.weight))
+
+    @property
+    def mismatch(self) -> float:
+        """Largest moment mismatch of the fits that carry the mixture; zero where predictions settled."""
+        carrying = self.weights * len(self.weights) >= CARRYING
+        return max(
+            0.0 if c.solution.status is Status.SETTLED else c.solution.mismatch
+            for c, counts in zip(self.components, carrying, strict=True)
+            if counts
+        )
 
     @property
     def outlier_probability(self) -> FloatArray:
