@@ -84,12 +84,13 @@ class MixturePosterior:
 
     @property
     def mismatch(self) -> float:
-        """Largest moment mismatch of the fits that carry the mixture; zero where predictions settled."""
+        """Largest moment mismatch of the fits that carry the mixture and did not end by themselves."""
         carrying = self.weights * len(self.weights) >= CARRYING
+        ended = (Status.CONVERGED, Status.SETTLED)
+        parts = zip(self.components, carrying, strict=True)
         return max(
-            0.0 if c.solution.status is Status.SETTLED else c.solution.mismatch
-            for c, counts in zip(self.components, carrying, strict=True)
-            if counts
+            (c.solution.mismatch for c, counts in parts if counts and c.solution.status not in ended),
+            default=0.0,
         )
 
     @property
@@ -107,8 +108,11 @@ class MixturePosterior:
 
     @property
     def noise_sd(self) -> float:
-        """Noise sd, variances averaged over the components."""
-        return float(np.sqrt(self.weights @ np.array([c.noise_sd**2 for c in self.components])))
+        """Noise sd (or scale), squares averaged over the components that have the main one's likelihood."""
+        kind = self.main.spec.likelihood
+        alike = np.array([c.spec.likelihood == kind for c in self.components])
+        squares = np.array([c.noise_sd**2 for c in self.components])
+        return float(np.sqrt(np.average(squares[alike], weights=self.weights[alike])))
 
 
 def _mix(weights: FloatArray, means: list[FloatArray], variances: list[FloatArray]) -> Gaussian:
