@@ -14,6 +14,9 @@ from cavity.model.spec import ModelSpec
 
 DEFAULTS = ("auto", "auto", "laplace", None)  # n_hidden, activation, prior, groups
 WIDE_STARTS = 4
+TAIL_ACCURACY = (
+    1e-3  # of the Student-t densities that stand beside Gaussian ones; a third less time than 1e-6
+)
 
 
 class EPRegressor(EPRegression):
@@ -197,7 +200,7 @@ class EPRegressor(EPRegression):
         open_choice = self._auto_likelihood and options.n_starts > 1 and self.fraction == "auto"
         if not (open_choice and spec.noise.inferred):
             return options
-        return replace(options, alternative=StudentTLikelihood())
+        return replace(options, alternative=StudentTLikelihood(accuracy=TAIL_ACCURACY))
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         wide = spec.n_inputs > prepared.data.n_rows and self.mask is None and self.output_prior is None
