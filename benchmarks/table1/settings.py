@@ -6,11 +6,12 @@ from math import log
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy import sets as accuracy
-from benchmarks.table1.published import CAVITY, EP_ARD, EP_LA, GP, GP_ARD, MC
+from benchmarks.table1.published import CAVITY, EP_ARD, EP_LA, EP_UNITS, GP, GP_ARD, MC
 
 MODULES = {
     EP_LA: "ep_paper",
     EP_ARD: "ep_paper",
+    EP_UNITS: "ep_paper",
     MC: "nn_mc",
     GP: "gp_nn",
     GP_ARD: "gp_nn_ard",
@@ -23,6 +24,7 @@ PRIORS: dict[str, Any] = {"scale_prior": (2 * log(0.01), 2.5**2), "noise": (2 * 
 LAPLACE = PRIORS | {"prior": "laplace", "groups": "common"}
 # One scale per input, "including the input bias terms".
 ARD = PRIORS | {"prior": "ard", "groups": "input", "bias_prior": "group"}
+UNITS = ARD | {"incremental": 5}  # the paper's other start (Section 3.3.1): a unit more every few sweeps
 
 
 class Plan(NamedTuple):
@@ -48,13 +50,13 @@ def _plans(
     mc: Plan | None = None,
     gp: Plan | None = None,
     gp_ard: Plan | None = None,
-    ep: dict[str, Any] | None = None,
 ) -> dict[str, Plan]:
     """The paper's networks and cavity on all splits, the others as they are given."""
-    units = {"n_hidden": n_hidden} | (ep or {})
+    units = {"n_hidden": n_hidden}
     found = {
         EP_LA: Plan(n_splits, LAPLACE | units),
         EP_ARD: Plan(n_splits, ARD | units),
+        EP_UNITS: Plan(n_splits, UNITS | units),
         MC: None if mc is None else mc._replace(settings=PRIORS | {"n_hidden": n_hidden} | mc.settings),
         GP: gp,
         GP_ARD: gp_ard,
@@ -74,6 +76,7 @@ QUICK_ROWS = {"most_train": 60, "most_test": 100}
 QUICK: dict[str, dict[str, Any]] = {
     EP_LA: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3},
     EP_ARD: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3},
+    EP_UNITS: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3, "incremental": 1},
     CAVITY: {"n_hidden": 3, "n_starts": 2, "max_iter": 3},
     GP: {"restarts": 0, "max_iter": 5},
     GP_ARD: {"restarts": 0, "max_iter": 5},

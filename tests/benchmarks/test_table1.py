@@ -120,7 +120,7 @@ def test_what_is_missing_is_refused(monkeypatch, tmp_path):
 
 @needs_data
 def test_small_form(tmp_path):
-    asked = ["--quick", "--only", "housing", "--methods", "ep_la,ep_ard,gp,gp_ard,cavity", "--jobs", "1"]
+    asked = ["--quick", "--only", "housing", "--methods", "ep_la,ep_units,gp,gp_ard,cavity", "--jobs", "1"]
     assert main([*asked, "--cache", str(tmp_path)]) == 0
     summary = json.loads((tmp_path / "table1" / "summary.json").read_text())
     assert summary["n_tasks"] == 5 and not summary["n_missing"]
