@@ -80,12 +80,13 @@ class ArcsineKernel(Kernel):
         K = self._value(gap)
 
         def sums(W: np.ndarray) -> np.ndarray:
-            G = W * self._slope(gap)
+            G = self._slope(gap)
+            G *= W
             cross = np.sum(U * (G @ U), axis=0)
-            own = np.sum(G * (1.0 - gap), axis=1) @ U**2
+            own = (G.sum(axis=1) - np.einsum("ij,ij->i", G, gap)) @ U**2
             per_weight = self._variances(X) * (cross - own)
             weights = per_weight[:-1] if np.size(self.weight_var) > 1 else [per_weight[:-1].sum()]
-            return np.array([per_weight[-1], np.sum(W * K), *weights])
+            return np.array([per_weight[-1], np.vdot(W, K), *weights])
 
         return K, sums
 
@@ -109,12 +110,24 @@ class ArcsineKernel(Kernel):
         itself would leave errors of 1e-8 in K, which a large ``output_var`` turns into visible noise.
         """
         root = np.sqrt(self._variances(X))
-        apart = cdist(self._rows(X) * root, self._rows(Y) * root, "sqeuclidean")
-        return 0.5 * (apart + 1.0 / (1.0 + self._size(X))[:, None] + 1.0 / (1.0 + self._size(Y)))
+        gap = cdist(self._rows(X) * root, self._rows(Y) * root, "sqeuclidean")
+        gap += 1.0 / (1.0 + self._size(X))[:, None]
+        gap += 1.0 / (1.0 + self._size(Y))
+        gap *= 0.5
+        return gap
 
     def _value(self, gap: np.ndarray) -> np.ndarray:
         """s (2/π) arcsin(1 - gap) = s (1 - (4/π) arcsin √(gap/2))."""
-        return self.output_var * (1.0 - (4.0 / np.pi) * np.arcsin(np.sqrt(0.5 * gap)))
+        out = 0.5 * gap
+        np.arcsin(np.sqrt(out, out=out), out=out)
+        out *= -4.0 / np.pi
+        out += 1.0
+        out *= self.output_var
+        return out
 
     def _slope(self, gap: np.ndarray) -> np.ndarray:
-        return self.output_var * (2.0 / np.pi) / np.sqrt(gap * (2.0 - gap))
+        """dK/dz = s (2/π) / √(gap (2 - gap))."""
+        out = 2.0 - gap
+        out *= gap
+        np.sqrt(out, out=out)
+        return np.divide(self.output_var * (2.0 / np.pi), out, out=out)

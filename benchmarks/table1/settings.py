@@ -101,7 +101,7 @@ SETS = {
             n_hidden=30,
             mc=Plan(1, {"chains": 1, "warmup": 400, "draws": 400}),
             gp=Plan(1, {"restarts": 0}),
-            gp_ard=Plan(1, {"restarts": 0, "max_iter": 100}),
+            gp_ard=Plan(1, {"restarts": 0, "max_iter": 60}),
         ),
     ),
     **{
