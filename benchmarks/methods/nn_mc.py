@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import erf, logsumexp
 
 MISSING = "numpyro is not installed: pip install -c benchmarks/constraints.txt numpyro"
 WATCHED = 200  # training rows whose f is watched for convergence: units may change places, f may not
@@ -83,8 +84,6 @@ class SampledNetwork:
 
 def functions(draws: dict[str, np.ndarray], Z: np.ndarray) -> np.ndarray:
     """f of every draw at standardised inputs, draws × rows."""
-    from scipy.special import erf
-
     X = np.column_stack([Z, np.ones(len(Z))])
     out = np.empty((len(draws["theta"]), len(Z)))
     for i, (z, phi, v, bias) in enumerate(
@@ -101,7 +100,7 @@ def network(
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
-    from jax.scipy.special import erf
+    from jax.scipy import special
 
     d = X.shape[1]
     phi = numpyro.sample("phi", dist.Normal(scale_prior[0], scale_prior[1] ** 0.5).expand([d]).to_event(1))
@@ -109,7 +108,7 @@ def network(
     v = numpyro.sample("v", dist.StudentT(DEGREES, 0.0, 1.0).expand([n_hidden]).to_event(1))
     bias = numpyro.sample("bias", dist.Normal(0.0, 1.0))
     theta = numpyro.sample("theta", dist.Normal(noise[0], noise[1] ** 0.5))
-    f = bias + erf(X @ (z * jnp.exp(0.5 * phi)).T / jnp.sqrt(2.0)) @ v / jnp.sqrt(n_hidden)
+    f = bias + special.erf(X @ (z * jnp.exp(0.5 * phi)).T / jnp.sqrt(2.0)) @ v / jnp.sqrt(n_hidden)
     numpyro.sample("y", dist.Normal(f, jnp.exp(0.5 * theta)), obs=y)
 
 
@@ -159,6 +158,7 @@ def fit(
     extra = run.get_extra_fields()
     facts = {
         **convergence(found, design),
+        "sampler": ", ".join(f"{name} {metadata.version(name)}" for name in ("numpyro", "jax")),
         "chains": chains,
         "draws": int(found["theta"].size),
         "warm_up_draws": warmup,

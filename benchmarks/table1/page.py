@@ -150,6 +150,7 @@ def remark(entry: Mapping[str, Any], most: int) -> str:
         parts.append(f"{entry['n_train']} training rows only")
     if entry["method"] == MC:
         parts += [
+            entry["sampler"],
             f"{settings['chains']} × {settings['draws']} draws after {settings['warmup']}",
             f"R-hat: noise {entry['rhat_noise']:.2f}, f median {entry['rhat_f_median']:.2f}, "
             f"worst {entry['rhat_f_max']:.2f}",

@@ -67,6 +67,8 @@ def _entry(
         "n_converged": sum(_converged(row) for row in rows),
         **{name: _mean(rows, name) for name in WATCHED if all(name in row for row in rows)},
     }
+    if "sampler" in rows[0]:
+        entry["sampler"] = rows[0]["sampler"]
     if all("lpd_of_halves" in row for row in rows):
         entry["halves_gap"] = float(np.mean([abs(np.subtract(*row["lpd_of_halves"])) for row in rows]))
     if common := sorted(records.keys() & ours.keys()):

@@ -11,7 +11,7 @@ from benchmarks.harness import Task
 from benchmarks.methods import nn_mc
 from benchmarks.table1.bars import bars
 from benchmarks.table1.benchmark import refusal, tasks
-from benchmarks.table1.page import page
+from benchmarks.table1.page import page, remark
 from benchmarks.table1.publish import main
 from benchmarks.table1.published import CAVITY, EP_LA, GP, GP_ARD, MC, PAPER
 from benchmarks.table1.settings import SETS
@@ -65,6 +65,17 @@ def test_columns_are_over_the_test_rows_of_all_splits():
     assert paper["lpd_p01"] == pytest.approx(-2.98) and paper["se_p99"] == pytest.approx(0.592)
     assert paper["n_converged"] == 1 and paper["to_cavity"] == [-1.5, 0.0, 1]
     assert ours["n_failed"] == 1 and ours["n_converged"] == 1
+
+
+def test_the_page_tells_how_far_the_sampler_got():
+    names = ("rhat_noise", "rhat_f_median", "rhat_f_max", "ess_noise", "ess_f_median")
+    facts = dict(zip(names, (1.01, 1.02, 1.3, 55.0, 66.0), strict=True))
+    row = record("housing", 0, MC, [-1.0], [0.5], sampler="numpyro 0", lpd_of_halves=[-1.0, -1.25], **facts)
+    task = Task("housing", 0, MC, {"settings": {"chains": 2, "draws": 30, "warmup": 40}})
+    (entry,) = table([(task, row[1])])
+    said = remark(entry, 460)
+    for words in ("450 training rows only", "2 × 30 draws after 40", "worst 1.30", "f: 66", "half: 0.250"):
+        assert words in said
 
 
 def rows(method, mlpd, splits, set="housing", **more):
