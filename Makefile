@@ -4,9 +4,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases bench-table1 clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +20,7 @@ help:
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
 	@echo "make bench-structures  classes, many inputs, outliers beside peers, an hour; ARGS=--quick minutes"
 	@echo "make bench-cases     the paper's three cases, its claims as numbers over 10 seeds; ARGS=--quick a minute"
+	@echo "make bench-table1    the paper's Table 1, its numbers beside ours, hours; ARGS=--quick minutes"
 	@echo "make clean           remove .venv and everything that was built"
 
 # Installed once; again when the dependencies or the pinned versions change.
@@ -68,6 +70,17 @@ bench-structures: $(VENV)/.installed
 bench-cases: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.cases $(ARGS)
 
+# Needs the sampler of benchmarks/constraints.txt, in an environment of its own.
+$(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/constraints.txt
+	@echo "Setting up $(BENCH) (once; it downloads the dependencies) ..."
+	@"$(PYTHON)" -m venv "$(BENCH)"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BENCH)/bin/python -m pip install --quiet -c constraints.txt \
+	  -c benchmarks/constraints.txt -e . numpyro
+	@touch $@
+
+bench-table1: $(BENCH)/.installed
+	$(BENCH)/bin/python -m benchmarks.table1 $(ARGS)
+
 clean:
-	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) demo site build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
