@@ -6,7 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases clean
+PEERS := .venv-peers
+PEERS_PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PEERS)/bin/python -m pip install --quiet -c benchmarks/peers/constraints.txt
+PEER_PACKAGES := lightgbm ngboost interpret-core torch laplace-torch lassonet pymc-bart
+
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases bench-peers bench-docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +23,8 @@ help:
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
 	@echo "make bench-structures  classes, many inputs, outliers beside peers, an hour; ARGS=--quick minutes"
 	@echo "make bench-cases     the paper's three cases, its claims as numbers over 10 seeds; ARGS=--quick a minute"
+	@echo "make bench-peers     cavity beside peers in an environment of their own, .venv-peers, hours; ARGS=--quick minutes"
+	@echo "make bench-docs      write docs/benchmarks.md and the table of the README from benchmarks/results"
 	@echo "make clean           remove .venv and everything that was built"
 
 # Installed once; again when the dependencies or the pinned versions change.
@@ -68,6 +74,20 @@ bench-structures: $(VENV)/.installed
 bench-cases: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.cases $(ARGS)
 
+# The peers never touch .venv. One that cannot be installed leaves the others; its rows then say so.
+$(PEERS)/.installed: pyproject.toml benchmarks/peers/constraints.txt
+	@echo "Setting up $(PEERS) (once; torch alone downloads three gigabytes on Linux) ..."
+	@"$(PYTHON)" -m venv "$(PEERS)"
+	@$(PEERS_PIP) -e .
+	@for peer in $(PEER_PACKAGES); do $(PEERS_PIP) $$peer || echo "$$peer could not be installed"; done
+	@touch $@
+
+bench-peers: $(PEERS)/.installed
+	$(PEERS)/bin/python -m benchmarks.peers $(ARGS)
+
+bench-docs: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.publish
+
 clean:
-	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) demo site build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
