@@ -38,6 +38,16 @@ class Peer(NamedTuple):
         return None if self.classes is None else (self.classes, {})
 
 
+class Selector(NamedTuple):
+    """A module of `benchmarks.methods` that says which inputs are relevant; otherwise as `Peer`."""
+
+    module: str
+    settings: dict[str, Any] = {}
+    splits: int = 10
+    shared: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
 WITH_SPREAD = ("gaussian", "classes", "residuals")
 PEERS = {
     CAVITY: Peer("cavity_regressor", "cavity_classifier", shared=()),
@@ -49,5 +59,28 @@ PEERS = {
     "mlp": Peer("mlp", both=True, shared=WITH_SPREAD),
     "lightgbm": Peer("light_gbm", both=True, shared=WITH_SPREAD, packages=("lightgbm",)),
     "ngboost": Peer("ng_boost", both=True, shared=WITH_SPREAD, packages=("ngboost",)),
+    "deep_ensemble": Peer("deep_ensemble", both=True, shared=WITH_SPREAD, packages=("torch",)),
+    "laplace_torch": Peer(
+        "laplace_net",
+        both=True,
+        splits=5,
+        large_splits=1,
+        shared=("gaussian", "classes"),
+        packages=("laplace-torch", "torch"),
+    ),
+    "pymc_bart": Peer(
+        "bart", both=True, splits=5, large_splits=1, shared=("classes",), packages=("pymc-bart", "pymc")
+    ),
     "ebm": Peer("ebm", both=True, splits=5, large_splits=1, shared=WITH_SPREAD, packages=("interpret-core",)),
+}
+
+SPIKE = "cavity_spike_and_slab"
+SELECTORS = {
+    CAVITY: Selector("select_cavity", shared=("cavity_regressor",)),
+    SPIKE: Selector("select_cavity", {"prior": "spike-and-slab"}, shared=("cavity_regressor",)),
+    "gp_ard": Selector("select_gp", shared=("gp_ard", "gaussian")),
+    "lassonet": Selector("select_lassonet", packages=("lassonet", "torch")),
+    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), splits=5, packages=("interpret-core",)),
+    "permuted_forest": Selector("select_permutation", shared=("mlp", *WITH_SPREAD)),
+    "permuted_mlp": Selector("select_permutation", {"of": "mlp"}, shared=("mlp", *WITH_SPREAD)),
 }

@@ -13,11 +13,13 @@ import pytest
 from benchmarks.harness import Task, command
 from benchmarks.harness.measure import TooSlow, cpu_limit
 from benchmarks.methods import method
+from benchmarks.methods.selection import Selection
 from benchmarks.peers import score
 from benchmarks.peers.benchmark import PEERS as BENCHMARK
 from benchmarks.peers.benchmark import sources, tasks
 from benchmarks.peers.peers import CAVITY, PEERS
 from benchmarks.peers.ranks import bars, mean_ranks, standing
+from benchmarks.peers.relevance import FUNCTIONS, INPUTS, RELEVANT, calibration, problem
 from benchmarks.peers.sets import CLASS_SETS, SETS, UCI
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,6 +158,82 @@ def test_peers_predict(name, classes, monkeypatch):
     grid = np.linspace(y.min() - 20.0, y.max() + 20.0, 4001)
     density = np.exp(model.log_density(np.repeat(X[:1], len(grid), axis=0), grid))
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_relevant_inputs_are_those_that_the_function_depends_on(name):
+    found = problem({"relevance": name, "n": 4000}, 0)
+    assert found.relevant.sum() == RELEVANT and found.X.shape == (4000, INPUTS)
+    # All that the functions are made of, for every input and pair of inputs.
+    Z = [found.X, found.X**2, np.abs(found.X), np.sin(2.0 * found.X), np.tanh(3.0 * found.X)]
+    pairs = [found.X[:, i] * found.X[:, j] for i in range(INPUTS) for j in range(i)]
+    design = np.column_stack([np.ones(4000), *Z, *pairs])
+    weight = np.linalg.lstsq(design, found.y, rcond=None)[0]
+    error = np.sqrt(np.var(found.y - design @ weight) * np.diag(np.linalg.inv(design.T @ design)))
+    clear = np.abs(weight) > 5.0 * error
+    owners = [()] + [(j,) for _ in Z for j in range(INPUTS)]
+    owners += [(i, j) for i in range(INPUTS) for j in range(i)]
+    used = {j for owner, on in zip(owners, clear, strict=True) if on for j in owner}
+    assert used == set(np.flatnonzero(found.relevant))
+
+
+def test_shadows_are_correlated():
+    found = problem({"relevance": "correlated", "n": 4000}, 1)
+    largest = np.max(np.abs(np.corrcoef(found.X.T) - np.eye(INPUTS)), axis=0)
+    # An estimated correlation of 0.8 has an sd of (1 - 0.8²)/sqrt(n) = 0.006, one of zero 0.016.
+    assert np.sum(np.abs(largest - 0.8) < 0.05) == 2 * RELEVANT and np.all(largest[found.relevant] > 0.7)
+
+
+def test_calibration_counts_inputs():
+    rows = [{"probability": [0.05, 0.95, 1.0], "relevant": [False, True, False]}, {"error": "x"}]
+    low, high = calibration(rows)
+    assert (low.n, low.probability, low.relevant) == (1, 0.05, 0.0)
+    assert (high.low, high.high, high.n, high.relevant) == (0.9, 1.0, 2, 0.5)
+    assert high.probability == pytest.approx(0.975) and calibration([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("select_cavity", {"n_hidden": 2, "n_starts": 1, "max_iter": 20}),
+        ("select_gp", {}),
+        ("select_permutation", {}),
+        ("select_permutation", {"of": "mlp"}),
+        ("select_ebm", {}),
+        ("select_lassonet", {}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_selectors_find_the_one_input_that_matters(name, settings, monkeypatch):
+    package = {"select_ebm": "interpret", "select_lassonet": "lassonet"}.get(name)
+    if package and find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    module = method(name)
+    monkeypatch.setattr("benchmarks.methods.mlp.PENALTIES", (0.1, 1.0))
+    monkeypatch.setattr("benchmarks.methods.gp_ard.RESTARTS", 0)
+    if hasattr(module, "TREES"):
+        monkeypatch.setattr(module, "TREES", 20)
+    X, y = line(80, classes=False)
+    found = module.select(X, y, **settings)
+    assert found.selected[0] and found.size.argmax() == 0 and found.size.shape == (2,)
+    if found.probability is not None:
+        assert found.probability[0] > 0.9
+
+
+def test_scores_of_a_selection(monkeypatch):
+    class Module:
+        @staticmethod
+        def select(X, y):
+            data = problem({"relevance": "linear", "n": 30}, 0)
+            wrong = np.flatnonzero(~data.relevant)[0]
+            selected = data.relevant | (np.arange(INPUTS) == wrong)
+            return Selection(selected + 2.0 * data.relevant, selected, data.relevant * 0.8)
+
+    monkeypatch.setattr("benchmarks.peers.relevance.method", lambda name: Module)
+    found = score.run(Task("s", 0, "m", {"relevance": "linear", "n": 30, "module": "m", "peer": {}}))
+    assert found["precision"] == pytest.approx(0.8) and found["recall"] == 1.0 and not found["exact"]
+    assert found["average_precision"] == pytest.approx(1.0)
+    assert found["brier"] == pytest.approx(RELEVANT * 0.2**2 / INPUTS)
 
 
 IMPORTS = {
