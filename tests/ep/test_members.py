@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from cavity import EPClassifier, EPRegressor
-from cavity.ep.ladder import Ensemble, FitOptions, fit_ensemble
-from cavity.ep.members import fit_members, joined, mixture_loo
+from cavity.ep.ensemble import Ensemble, joined, mixture_loo
+from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.members import fit_members
 from cavity.model.data import prepare
 from cavity.model.likelihoods import ProbitLikelihood
 from cavity.model.spec import Output, network

@@ -8,7 +8,8 @@ from scipy.optimize import check_grad
 from tests.invariants.problems import wavy_data
 
 from cavity.ep import map_start
-from cavity.ep.ladder import FitOptions, fit_ensemble, mean_loo
+from cavity.ep.ensemble import mean_loo
+from cavity.ep.ladder import FitOptions, fit_ensemble
 from cavity.ep.latent import latent_moments
 from cavity.ep.network_numpy import function_moments
 from cavity.ep.products import given_units, product_moments

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.invariants.problems import wavy_data
 
-from cavity.ep.ladder import FitOptions, fit_ensemble, mean_loo
+from cavity.ep.ensemble import mean_loo
+from cavity.ep.ladder import FitOptions, fit_ensemble
 from cavity.ep.starts import zero_state
 from cavity.model.activations import ACTIVATIONS
 from cavity.model.data import prepare

@@ -188,7 +188,7 @@ def test_other_fractions_are_close():
         EPClassifier(n_hidden=2, n_starts=1, max_iter=30, fraction=f).fit(X, y).predict_proba(X)
         for f in (1.0, 0.9)
     )
-    np.testing.assert_allclose(other, exact, atol=0.1)
+    np.testing.assert_allclose(other, exact, atol=0.05)
 
 
 @pytest.mark.parametrize(

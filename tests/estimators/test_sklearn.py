@@ -45,6 +45,7 @@ json.dump([[c["check_name"], c["status"], str(c["exception"])] for c in found], 
         ("EPClassifier", QUICK),
         ("EPLinearRegressor", {"max_iter": 20}),
         ("EPLinearRegressor", {"max_iter": 20, "prior": "laplace"}),
+        ("EPLinearClassifier", {"max_iter": 20}),
     ],
     ids=str,
 )

@@ -23,7 +23,7 @@ from cavity.plots.classes import class_relevance, networks
 from cavity.plots.reading import read
 from cavity.progress import Sweeps
 from cavity.report.facts import Judgement, judge_given, judge_left_out
-from cavity.report.words import count, worries
+from cavity.report.words import count, noise_name, worries
 from cavity.result.relevance import Relevance
 from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import weights
@@ -237,7 +237,8 @@ def described_fit(model: Any, encoder: TableEncoder) -> tuple[dict[str, Any], li
         f"  in 95 % interval  {number(judged.coverage(), 3)}",
         f"  log density       {number(judged.log_density.mean())} per row "
         f"({number(judged.baseline)} for a normal that ignores the inputs)",
-        f"Noise sd {number(model.noise_sd_)}, log evidence {number(model.log_evidence_, 6)}",
+        f"{noise_name(model.posterior_).capitalize()} {number(model.noise_sd_)}, "
+        f"log evidence {number(model.log_evidence_, 6)}",
         "",
         *shown_relevance(matters),
         "",

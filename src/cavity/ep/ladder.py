@@ -18,18 +18,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from cavity.ep.another_noise import under
 from cavity.ep.calm import calmed
-from cavity.ep.evidence import look_at_rows
+from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
 from cavity.ep.linear import fit_linear
-from cavity.ep.map_start import PRUNED_VAR, apparent_var, linearised_state, map_network, residual_var
-from cavity.ep.schedule import Schedule, Stage, Step
+from cavity.ep.map_start import (
+    NOISE_RANGE,
+    PRUNED_VAR,
+    apparent_var,
+    linearised_state,
+    map_network,
+    residual_var,
+)
+from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
 from cavity.ep.solve import Record, Solution, Status, solve
-from cavity.ep.stacking import distinct, drop_small, stacking_weights
 from cavity.ep.starts import STARTS, check_fit, state_from_sites
 from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
+from cavity.model.likelihoods import Likelihood
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
@@ -44,15 +52,18 @@ VARIANTS = (
     (0.05, 0.1, 1500, True, 10), (1e-4, 1.0, 400, False, None),
 )  # fmt: skip
 WHISPER = 1e-3
-# The same where the likelihood has no scale to infer (classes, counts), is robust, or its scale is held.
+# The same where the likelihood has no scale to infer (classes, counts) or its scale is held: firm priors.
 FIRM_VARIANTS = (
     (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
-NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
-CARRYING = 0.5  # of an equal share of the weight: those below stay as their first sweeps left them
+# And where noise is robust: a prior so firm that it flattens f would pass for wider noise.
+ROBUST_VARIANTS = (
+    (1e-3, 0.5, 400, False, None), (0.02, 0.5, 400, True, None),
+    (0.02, 0.5, 1500, False, None), (1e-3, 0.5, 1500, True, None),
+)  # fmt: skip
+FEW_SWEEPS = 6  # of those under an alternative likelihood
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
-SETTLE_SWEEPS = 3  # with the priors held
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -73,6 +84,7 @@ class FitOptions:
     adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
+    alternative : likelihood under which several fits go on where it predicts better; "map" only.
     adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
     """
 
@@ -88,14 +100,8 @@ class FitOptions:
     adapt_width: bool = False
     n_threads: int = 1
     n_jobs: int = 1
+    alternative: Likelihood | None = None
     adapt_prior: bool = False
-
-
-class Ensemble(NamedTuple):
-    """Solutions and their stacking weights; one solution has weight one."""
-
-    solutions: tuple[Solution, ...]
-    weights: FloatArray
 
 
 class Plan(NamedTuple):
@@ -107,18 +113,6 @@ class Plan(NamedTuple):
     map_iter: int
     linear: bool = False
     most_units: int | None = None
-
-
-def map_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Schedule:
-    """After a MAP start: the noise, then it and the rows, then the priors too."""
-    held = replace(step, weight_prior="hold")
-    return Schedule(
-        (
-            Stage("noise alone", replace(held, damping=0.0, damping_output=0.0), 1, 0.0),
-            Stage("settle", held, SETTLE_SWEEPS, 1e-2),
-            Stage("converge", step, max_iter, tol, flat=flat),
-        )
-    )
 
 
 def run_map_start(
@@ -253,8 +247,7 @@ def _fit_ensemble(
     alone = options.n_starts == 1
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
     solutions: list[Solution] = []
-    firm = spec.likelihood.firm_start or not spec.noise.inferred
-    variants = list(FIRM_VARIANTS if firm else VARIANTS)[: (options.n_starts + 2) // 2]
+    variants = list(_variants(spec))[: (options.n_starts + 2) // 2]
     while len(solutions) < options.n_starts:
         more = min(len(variants), options.n_starts - len(solutions))
         plans = [Plan(int(seeds[len(solutions) + m]), *variants[m]) for m in range(more)]
@@ -280,16 +273,42 @@ def _fit_ensemble(
     if alone or options.max_iter <= first or stopped:
         return ensemble
 
-    def go_on(m: int, told: Told) -> Solution:
-        return continued(data, ensemble.solutions[m], options, options.max_iter - first, told, left())
-
     shares = ensemble.weights * len(ensemble.weights)
-    carry = [int(m) for m in np.argsort(-shares, kind="stable") if shares[m] >= CARRYING]
+    ranked = [int(m) for m in np.argsort(-shares, kind="stable")]
+    carry = [m for m in ranked if shares[m] >= CARRYING]
+    most = options.max_iter - first
+    heaviest, another = ensemble.solutions[ranked[0]], None
+
+    def take_up(m: int, told: Told) -> Solution:
+        assert options.alternative is not None
+        return under(
+            options.alternative, data, ensemble.solutions[m], most if m in carry else FEW_SWEEPS,
+            options.tol, options.flat, n_threads=options.n_threads, time_limit=left(), callback=told,
+        )  # fmt: skip
+
+    if options.alternative is not None and not _late(left()):
+        another = take_up(ranked[0], _numbered(callback, 1, len(ranked)))
+        if mean_loo(data, another) <= mean_loo(data, heaviest):
+            another = None
+    if another is not None:
+        others = _run_all(
+            lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, left,
+            (1, len(ranked)),
+        )  # fmt: skip
+        return stack(data, [*ensemble.solutions, another, *others])
     longer = _run_all(
-        lambda m, told: go_on(carry[m], told), len(carry), options.n_jobs, callback, left, (0, len(carry))
-    )
+        lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, left()),
+        len(carry), options.n_jobs, callback, left, (0, len(carry)),
+    )  # fmt: skip
     final = dict(enumerate(ensemble.solutions)) | dict(zip(carry, longer, strict=False))
     return stack(data, list(final.values()))
+
+
+def _variants(spec: ModelSpec) -> tuple[tuple[float, float, int, bool, int | None], ...]:
+    """Ways to regularise the MAP fits, those that race first in front."""
+    if not spec.noise.inferred:
+        return FIRM_VARIANTS
+    return ROBUST_VARIANTS if spec.likelihood.firm_start else VARIANTS
 
 
 def _run_all(
@@ -310,13 +329,16 @@ def _run_all(
         return list(Parallel(n_jobs=n_jobs)(delayed(run)(m, None) for m in range(count)))
     solutions: list[Solution] = []
     for m in range(count):
-        remaining = left()
-        if part[0] + m > 0 and remaining is not None and remaining <= 0.0:
+        if part[0] + m > 0 and _late(left()):
             break
         solutions.append(run(m, _numbered(callback, part[0] + m + 1, part[1])))
         if solutions[-1].status is Status.INTERRUPTED:
             break
     return solutions
+
+
+def _late(left: float | None) -> bool:
+    return left is not None and left <= 0.0
 
 
 def _numbered(callback: Told, start: int, count: int) -> Told:
@@ -343,25 +365,3 @@ def continued(
         n_threads=options.n_threads, time_limit=time_limit, callback=callback,
     )  # fmt: skip
     return more._replace(history=solution.history + more.history) if more.history else solution
-
-
-def _loo(data: TrainingData, solution: Solution) -> FloatArray:
-    """Whole-site leave-one-out log densities of the rows."""
-    return look_at_rows(solution.spec, data, solution.state, Step(fraction=1.0)).log_z
-
-
-def mean_loo(data: TrainingData, solution: Solution) -> float:
-    """Mean leave-one-out log density, copies counted."""
-    return float(np.average(_loo(data, solution), weights=data.weight))
-
-
-def stack(data: TrainingData, solutions: list[Solution]) -> Ensemble:
-    """Weigh solutions by their whole-site leave-one-out densities; drop near-copies and what adds nothing."""
-    if len(solutions) == 1:
-        return Ensemble((solutions[0],), np.ones(1))
-    loo = np.stack([_loo(data, s) for s in solutions], axis=1)
-    kept = distinct(loo, np.argsort([s.mismatch for s in solutions]))
-    weights = drop_small(stacking_weights(loo[:, kept], data.weight))
-    return Ensemble(
-        tuple(solutions[m] for m, w in zip(kept, weights, strict=True) if w > 0.0), weights[weights > 0.0]
-    )

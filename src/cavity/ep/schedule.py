@@ -53,6 +53,7 @@ class Step:
 
 
 FLAT_SWEEPS = 5
+SETTLE_SWEEPS = 3  # with the priors held, see `map_schedule`
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,18 @@ class Schedule:
     """The stages of a fit, in order; only the last one decides on convergence."""
 
     stages: tuple[Stage, ...]
+
+
+def map_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Schedule:
+    """After a start that knows the function: the noise, then it and the rows, then the priors too."""
+    held = replace(step, weight_prior="hold")
+    return Schedule(
+        (
+            Stage("noise alone", replace(held, damping=0.0, damping_output=0.0), 1, 0.0),
+            Stage("settle", held, SETTLE_SWEEPS, 1e-2),
+            Stage("converge", step, max_iter, tol, flat=flat),
+        )
+    )
 
 
 def paper_schedule(

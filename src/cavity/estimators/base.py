@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
-from cavity.ep.solve import Status
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
@@ -240,11 +239,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
         for note in constant:
             warnings.warn(note, UserWarning, stacklevel=CALLER)
-        main = self.posterior_.main.solution
-        settled = self.converged_ or main.status is Status.SETTLED
-        if not (settled or constant or main.mismatch <= LARGE_MISMATCH):
+        mismatch = self.posterior_.mismatch
+        if not constant and mismatch > LARGE_MISMATCH:
             warnings.warn(
-                f"{self.status_} The largest moment mismatch is {main.mismatch:.2g} standard deviations.",
+                f"{self.status_} The largest moment mismatch is {mismatch:.2g} standard deviations.",
                 ConvergenceWarning,
                 stacklevel=CALLER,
             )

@@ -39,7 +39,7 @@ class FittedModel(BaseEstimator):
     def _install(self, posterior: MixturePosterior, spec: ModelSpec) -> None:
         """Set the fitted attributes that do not depend on rows of weight zero."""
         self.posterior_, self._spec = posterior, spec
-        self.likelihood_ = spec.likelihood
+        self.likelihood_ = posterior.main.spec.likelihood
         self._relevance: Relevance | None = None
         main = posterior.main.solution
         unfinished = [c for c in posterior.components if not c.solution.converged]

@@ -26,8 +26,13 @@ class EPRegression(RegressorMixin, EPEstimator):
     likelihood: Any
     noise: Any
 
+    @property
+    def _auto_likelihood(self) -> bool:
+        """True where leave-one-out decides between Gaussian noise and noise with wider tails."""
+        return isinstance(self.likelihood, str) and self.likelihood == "auto"
+
     def _likelihoods(self) -> list[Likelihood]:
-        given = self.likelihood
+        given = "gaussian" if self._auto_likelihood else self.likelihood
         several = list(given) if isinstance(given, list | tuple) else [given]
         if "probit" in several or any(isinstance(item, ProbitLikelihood) for item in several):
             raise ValueError("the probit likelihood is for classes: use EPClassifier.")

@@ -112,11 +112,21 @@ def unit_inverse(kind, target):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def unit_outputs(h, kinds, scale, g, slope):
-    """Write s_k g_k(h_ik) and its derivative for activations (n, K): what a MAP fit spends its time on."""
+    """Write s_k g_k(h_ik) and its derivative for activations (n, K): what a MAP fit spends its time on.
+
+    All units as erf first, in a loop without branches and with one exponential for both, which vectorises;
+    then those that are another kind.
+    """
     for i in range(h.shape[0]):
         for k in range(h.shape[1]):
-            g[i, k] = scale[k] * unit_value(kinds[k], h[i, k])
-            slope[i, k] = scale[k] * unit_slope(kinds[k], h[i, k])
+            e = exp_nonpositive(-0.5 * h[i, k] * h[i, k])
+            g[i, k] = math.copysign(scale[k] * (1.0 - e * erfcx(abs(h[i, k]) * _RSQRT2)), scale[k] * h[i, k])
+            slope[i, k] = scale[k] * _ROOT_2_PI * e
+    for k in range(h.shape[1]):
+        if kinds[k] != ERF:
+            for i in range(h.shape[0]):
+                g[i, k] = scale[k] * unit_value(kinds[k], h[i, k])
+                slope[i, k] = scale[k] * unit_slope(kinds[k], h[i, k])
 
 
 # ── moments of g(h), h ~ N(mean, var) ───────────────────────────────────────────────────────────

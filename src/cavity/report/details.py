@@ -7,7 +7,7 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 from cavity.plots.reading import Reading
-from cavity.report.words import figure
+from cavity.report.words import figure, noise_name
 from cavity.result.classes import ClassRows
 
 PACKAGES = ("cavity", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
@@ -82,12 +82,15 @@ def _fits(reading: Reading) -> Table:
             figure(c.loo.mean),
             figure(c.log_evidence, 5),
             *([figure(c.noise_sd)] if noisy else []),
+            type(c.spec.likelihood).__name__.removesuffix("Likelihood"),
             c.solution.status.name.lower().replace("_", " "),
         ]
         for m, c in enumerate(mixture.components)
     ]
-    noise = ["noise sd"] if noisy else []
-    header = ["fit", "weight", "LOO per row", "log evidence", *noise, "ended"]
+    noise = [noise_name(mixture)] if noisy else []
+    if len({row[-2] for row in rows}) > 1:
+        noise = ["noise sd or scale"] if noisy else []
+    header = ["fit", "weight", "LOO per row", "log evidence", *noise, "likelihood", "ended"]
     return Table("Fits", header, rows if len(rows) > 1 else [])
 
 

@@ -12,6 +12,7 @@ from cavity.ep.solve import Status
 from cavity.estimators.base import LARGE_MISMATCH
 from cavity.plots.reading import Reading
 from cavity.report.facts import SURPRISE, Judgement
+from cavity.result.mixture import MixturePosterior
 from cavity.result.relevance import Relevance
 from cavity.types import IntArray
 
@@ -73,7 +74,7 @@ def summary(
         Tile(figure(judged.r2, 2), "R², leave-one-out"),
         Tile(figure(judged.rmse), "typical error, leave-one-out"),
         Tile(percent(judged.coverage()), "of rows within their 95 % interval"),
-        Tile(figure(main_noise(reading)), "noise sd"),
+        Tile(figure(reading.posterior.noise_sd), noise_name(reading.posterior)),
     ]
     return Summary(
         lead,
@@ -318,9 +319,9 @@ def top(table: Relevance) -> Relevance:
     return Relevance(**keep, threshold=table.threshold)
 
 
-def main_noise(reading: Reading) -> float:
-    """Estimated noise sd in the units of y."""
-    return float(reading.posterior.noise_sd)
+def noise_name(posterior: MixturePosterior) -> str:
+    """What `noise_sd` is: noise with outliers has a scale, the sd of most rows but not of all."""
+    return "noise scale" if posterior.main.spec.likelihood.robust else "noise sd"
 
 
 def listing(names: list[str]) -> str:

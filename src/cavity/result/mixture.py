@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cavity.ep.solve import Solution
+from cavity.ep.ensemble import CARRYING
+from cavity.ep.solve import Solution, Status
 from cavity.model.data import Prepared
 from cavity.result.posterior import FittedPosterior, Predictive
 from cavity.result.predict import check_levels, invert
@@ -82,6 +83,17 @@ class MixturePosterior:
         return float(np.average(self.loo_log_density, weights=self.main.prepared.data.weight))
 
     @property
+    def mismatch(self) -> float:
+        """Largest moment mismatch of the fits that carry the mixture and did not end by themselves."""
+        carrying = self.weights * len(self.weights) >= CARRYING
+        ended = (Status.CONVERGED, Status.SETTLED)
+        parts = zip(self.components, carrying, strict=True)
+        return max(
+            (c.solution.mismatch for c, counts in parts if counts and c.solution.status not in ended),
+            default=0.0,
+        )
+
+    @property
     def outlier_probability(self) -> FloatArray:
         """P(outlier | y) of each training row, the fits weighted by how well they predict it without it."""
         log_p = np.stack([c.loo.log_density for c in self.components]) + np.log(self.weights)[:, None]
@@ -96,8 +108,11 @@ class MixturePosterior:
 
     @property
     def noise_sd(self) -> float:
-        """Noise sd, variances averaged over the components."""
-        return float(np.sqrt(self.weights @ np.array([c.noise_sd**2 for c in self.components])))
+        """Noise sd (or scale), squares averaged over the components that have the main one's likelihood."""
+        kind = self.main.spec.likelihood
+        alike = np.array([c.spec.likelihood == kind for c in self.components])
+        squares = np.array([c.noise_sd**2 for c in self.components])
+        return float(np.sqrt(np.average(squares[alike], weights=self.weights[alike])))
 
 
 def _mix(weights: FloatArray, means: list[FloatArray], variances: list[FloatArray]) -> Gaussian:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from cavity.ep import posterior as post
-from cavity.ep.ladder import Ensemble, FitOptions, stack
+from cavity.ep.ensemble import Ensemble, stack
+from cavity.ep.ladder import FitOptions
 from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Record, solve
 from cavity.ep.starts import state_from_sites
@@ -90,6 +91,8 @@ def resume(
         if state is None:
             continue
         step = options.step if options.step is not None else default_step(new.data, component.spec)
+        if component.spec.likelihood == options.alternative:
+            step = replace(step, fraction=options.alternative.default_fraction)
         # damping that an earlier run had to cut stays cut
         step = replace(step, damping=min(step.damping, component.solution.step.damping))
         stage = Stage("resume", step, options.max_iter, options.tol)

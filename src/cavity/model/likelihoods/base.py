@@ -85,6 +85,8 @@ class Likelihood(ABC):
         y takes integer values only.
     concave : bool
         log p is concave in f: times a Gaussian it has one peak, and 1024 nodes over it do.
+    robust : bool
+        Some rows may be outliers: e^(θ/2) is the scale of most rows, not the sd of all.
     firm_start : bool
         MAP fits for the starts need firm priors; False where the noise alone can regularise them.
     default_fraction : float
@@ -95,6 +97,7 @@ class Likelihood(ABC):
     location: ClassVar[bool] = True
     discrete: ClassVar[bool] = False
     concave: ClassVar[bool] = False
+    robust: ClassVar[bool] = False
     firm_start: ClassVar[bool] = True
     default_fraction: ClassVar[float] = 1.0
 

@@ -3,6 +3,7 @@ r"""Heavy-tailed noise as a finite mixture of Gaussians that share θ: closed fo
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,6 +24,8 @@ class ScaleMixtureLikelihood(Likelihood):
     Its derivatives follow from the mean and variance of 1/T_j = 1/(V + c_j σ²) over the components that y
     speaks for: ∂ = r E[1/T], ∂² = r² Var[1/T] - E[1/T], r = y - m.
     """
+
+    robust: ClassVar[bool] = True
 
     @abstractmethod
     def components(self, fraction: float) -> Components | None:
