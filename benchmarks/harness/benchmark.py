@@ -42,10 +42,12 @@ class Benchmark:
 
     ``tasks(options)`` lists the tasks that the command line asks for; with default options these are the
     tasks of the committed summary. ``run(task)`` is a pure function of a module, run in a process of its
-    own; what it returns becomes the row, except the entry "detail", which only the cache keeps.
-    ``sources(task)`` are the files whose change makes a result old. ``bars(rows)`` are held against
-    complete runs. ``headline(set)`` names the values that are shown. ``refusal(tasks)`` says why tasks cannot
-    run here at all, such as data that are not there, so that they do not fail one by one.
+    own; what it returns becomes the row, except the entry "detail", which only the cache keeps, and
+    "versions" of packages beyond those that are always listed. ``sources(task)`` are the files whose change
+    makes a result old. ``bars(rows)`` are held against complete runs. ``headline(set)`` names the values that
+    are shown. ``refusal(tasks)`` says why tasks cannot run here at all, such as data that are not there, so
+    that they do not fail one by one. ``may_fail(row)`` says of which rows an error is a result like any other
+    and no failure of the run.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Benchmark:
     about: str = ""
     seeds: str = ""
     refusal: Callable[[Sequence[Task]], str | None] = lambda tasks: None
+    may_fail: Callable[[Row], bool] = lambda row: False
 
     def sources_digest(self, task: Task) -> str:
         """Short hash of the code that a task's result depends on."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,38 @@ class Meter:
 def _cpu() -> float:
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+class TooSlow(Exception):
+    """A task has used up the CPU time that it is given."""
+
+
+@contextmanager
+def cpu_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `TooSlow` in the body once it has used so many CPU seconds; None for no limit.
+
+    The signal comes again a little later, in case foreign code swallows the first exception.
+    """
+    if seconds is None:
+        yield
+        return
+    hard = resource.getrlimit(resource.RLIMIT_CPU)
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    end = int(own.ru_utime + own.ru_stime + seconds + 0.999)
+
+    def late(number: int, frame: object) -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        again = int(used.ru_utime + used.ru_stime) + 5
+        resource.setrlimit(resource.RLIMIT_CPU, (again, hard[1]))
+        raise TooSlow(f"stopped after {seconds:g} s of CPU time")
+
+    before = signal.signal(signal.SIGXCPU, late)
+    resource.setrlimit(resource.RLIMIT_CPU, (end, hard[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, hard)
+        signal.signal(signal.SIGXCPU, before)
 
 
 def peak_megabytes() -> float:

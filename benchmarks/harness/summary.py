@@ -15,6 +15,9 @@ from benchmarks.harness.measure import machine, versions
 # Levels of keys that get lines of their own in the file.
 DEPTHS = {"protocols": 1, "sets": 3}
 
+# Parameters of a task that belong to its method, not to its set.
+METHOD = {"module", "settings", "inner", "peer"}
+
 # Columns that are no measurement of the method.
 BOOKKEEPING = {"split", "fold", "base_mb"}
 
@@ -112,7 +115,7 @@ def summarise(
 
 
 def _protocol(task: Task) -> dict[str, Any]:
-    return {name: value for name, value in task.params.items() if name not in {"module", "settings", "inner"}}
+    return {name: value for name, value in task.params.items() if name not in METHOD}
 
 
 def _here() -> dict[str, list[str]]:

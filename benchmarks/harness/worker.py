@@ -37,12 +37,13 @@ def work(run: Callable[[Task], Row], task: Task, path: Path, stamp: dict[str, st
         except Exception as error:
             result = {"error": describe(error), "traceback": traceback.format_exc()}
     detail = {k: result.pop(k) for k in ("detail", "traceback") if k in result}
+    more = result.pop("versions", {})  # of packages that only this task uses
     texts = sorted({f"{w.category.__name__}: {str(w.message)[:200]}" for w in caught})
     if texts:
         result["warnings"] = texts
     measured = {"cpu": meter.cpu, "wall": meter.wall, "peak_mb": peak_megabytes(), "base_mb": before}
     row = identity(task) | result | measured | stamp
-    record = {"params": task.params, "row": row, "versions": versions()} | detail
+    record = {"params": task.params, "row": row, "versions": versions() | more} | detail
     write(path, json.dumps(plain(record)))
     log.unlink()
 

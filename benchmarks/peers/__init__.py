@@ -1,0 +1,1 @@
+"""cavity beside the methods that people use today, on the same splits and in the same run."""

@@ -1,0 +1,1 @@
+"""From the summaries in benchmarks/results to docs/benchmarks.md and the table of the README."""
