@@ -29,7 +29,6 @@ from cavity.ep.map_start import (
     linearised_state,
     map_network,
     residual_var,
-    tightened,
 )
 from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
 from cavity.ep.solve import Record, Solution, Status, solve
@@ -150,7 +149,6 @@ def run_map_start(
     noise_var = float(np.clip(noise_var, *NOISE_RANGE))
     state = linearised_state(spec, data, network, noise_var, weight_var)
     if spec.noise.inferred:
-        state = tightened(spec, data, network, state, noise_var)
         log_noise = float(np.log(np.clip(apparent_var(spec, data, state), *NOISE_RANGE)))
     else:  # the MAP fit needs a positive variance, the model may hold zero
         log_noise = spec.noise.mean

@@ -32,7 +32,6 @@ from cavity.types import FloatArray, Gaussian, Natural
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
 PRUNED_VAR = 1e-8  # prior variance of inputs that are held at zero
 CHUNK = 1024  # rows of one pass of the MAP fit: what it works on stays in the processor's cache
-LOOSE, NARROWEST = 30.0, 1e6  # see `tightened`
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 
 
@@ -207,22 +206,3 @@ def linearised_state(
         Natural(tau_v, np.zeros(len(tau_v))),
     )
     return state_from_sites(spec, data, rows, priors, Gaussian(float(np.log(noise_var)), 0.0))
-
-
-def tightened(
-    spec: ModelSpec, data: TrainingData, network: MapNetwork, state: EPState, noise_var: float
-) -> EPState:
-    """The linearised state with prior sites so narrow that q sees about the noise the residuals show.
-
-    Saturated units have no slope, so the linearised network tells nothing of their weights, and under the
-    prior's width they swing through values that change f. The sites are centred such that the means stay the
-    MAP weights; the updates of the priors widen them once the rows have seen q.
-    """
-    sites, narrow = state.priors.w, state
-    factor = 1.0
-    while apparent_var(spec, data, narrow) > LOOSE * noise_var and factor < NARROWEST:
-        factor *= 4.0
-        tau = factor * sites.tau
-        priors = state.priors._replace(w=Natural(tau, sites.nu + (tau - sites.tau) * network.w))
-        narrow = state_from_sites(spec, data, state.rows, priors, state.posterior.noise)
-    return narrow

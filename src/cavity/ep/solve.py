@@ -76,7 +76,7 @@ class Solution(NamedTuple):
 EVIDENCE_EVERY = 10  # sweeps between two evaluations of log Z_EP for the history
 DAMPING_CUT = 0.7
 DAMPING_FLOOR = 0.05
-FALL, MOST_FALLS = 0.5, 6  # see `_StageRunner`
+FALL, MOST_FALLS = 3.0, 6  # see `_StageRunner`
 
 
 def _slower(step: Step, factor: float) -> Step:
@@ -170,8 +170,9 @@ def _record(stage: Stage, runner: _StageRunner, info: SweepInfo, evidence: float
 class _StageRunner:
     """Counts the sweeps of a stage, watches its mismatch, and cuts the damping when it stalls.
 
-    Where the leave-one-out density falls by more than half a nat a row, EP has left the region it can follow:
-    the stage goes on from the best state it has seen, with half the step.
+    Where the leave-one-out density falls by three nats a row, EP has left the region that it can follow: the
+    stage goes on from the best state it has seen, with half the step. Smaller falls are often for the better:
+    an overfitted start flatters itself, and what EP makes of it does not.
     """
 
     def __init__(self, stage: Stage) -> None:
