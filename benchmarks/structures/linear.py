@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from cavity import EPLinearClassifier, EPLinearRegressor, datasets
-from cavity.estimators.linear import EXPECTED, NOISE, SLAB_VAR
+from cavity.estimators.wide import EXPECTED, NOISE, SLAB_VAR
 from cavity.model.priors import PRIORS
 
 RESULT = Path(__file__).parents[1] / "results" / "linear.json"
