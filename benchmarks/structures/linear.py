@@ -3,8 +3,9 @@
     python -m benchmarks.structures.linear [PART ...]
 
 Parts: "simulated" (n = 100, d = 500, ten true inputs, 50 draws: do inclusion probabilities rank the true
-inputs first, are they calibrated), "nuts" (coefficients against a long NUTS run of the same model; skipped
-without numpyro), "data" (leukemia, colon, riboflavin; needs CAVITY_DATA). Every fit is kept in
+inputs first, are they calibrated; beside them those of a sampler of the same model, and of one that knows
+the true noise, slab and number of inputs), "nuts" (coefficients against a long NUTS run of the same model;
+skipped without numpyro), "data" (leukemia, colon, riboflavin; needs CAVITY_DATA). Every fit is kept in
 benchmarks/.cache/linear, so a run goes on where it was stopped; delete that folder to start afresh.
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.structures import nuts
+from benchmarks.structures import nuts, sampler
 from sklearn.linear_model import LassoCV, LogisticRegressionCV
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -29,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from cavity import EPLinearClassifier, EPLinearRegressor, datasets
-from cavity.estimators.linear import NOISE
+from cavity.estimators.wide import EXPECTED, NOISE, SLAB_VAR
 from cavity.model.priors import PRIORS
 
 RESULT = Path(__file__).parents[1] / "results" / "linear.json"
@@ -72,23 +73,32 @@ def design(kind: str, seed: int) -> tuple[Any, Any, Any]:
     return X, X @ w + rng.standard_normal(ROWS), w
 
 
-def simulated(kind: str, seed: int) -> dict[str, Any]:
-    """One draw: ranks of the true inputs, and how often inputs of a given probability are true."""
-    X, y, w = design(kind, seed)
-    model = EPLinearRegressor()
-    seconds = timed(model, X, y)
-    p, truth = model.inclusion_, w != 0.0
+def judged(p: Any, w: Any) -> dict[str, Any]:
+    """Ranks of the true inputs, and how often inputs of a given probability are true."""
+    truth = w != 0.0
     ranking = np.argsort(-p)
     where = np.minimum(np.digitize(p, EDGES) - 1, len(EDGES) - 2)
-    lower, upper = model.coef_interval(0.95).T
     return {
         "found": int(truth[ranking[:TRUE]].sum()),
         "false above the last true": int(np.flatnonzero(truth[ranking])[-1] + 1 - TRUE),
         "count": np.bincount(where, minlength=len(EDGES) - 1).tolist(),
         "expected": np.bincount(where, p, len(EDGES) - 1).tolist(),
         "true": np.bincount(where, truth, len(EDGES) - 1).tolist(),
-        "covered": float(np.mean((w >= lower) & (w <= upper))),
-        "covered true": float(np.mean(((w >= lower) & (w <= upper))[truth])),
+        "square": float(np.sum((p - truth) ** 2)),
+    }
+
+
+def fitted(kind: str, seed: int) -> dict[str, Any]:
+    """One draw by the estimator's default."""
+    X, y, w = design(kind, seed)
+    model = EPLinearRegressor()
+    seconds = timed(model, X, y)
+    lower, upper = model.coef_interval(0.95).T
+    covered = (w >= lower) & (w <= upper)
+    return {
+        **judged(model.inclusion_, w),
+        "covered": float(np.mean(covered)),
+        "covered true": float(np.mean(covered[w != 0.0])),
         "prior inclusion": model.prior_inclusion_,
         "noise sd": model.noise_sd_,
         "converged": bool(model.converged_),
@@ -96,9 +106,38 @@ def simulated(kind: str, seed: int) -> dict[str, Any]:
     }
 
 
-def summarise_simulated(kind: str) -> dict[str, Any]:
+def sampled(kind: str, seed: int) -> dict[str, Any]:
+    """One draw by the sampler, with the estimator's own priors."""
+    X, y, w = design(kind, seed)
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    slab = (-float(np.log(EXPECTED)), SLAB_VAR)
+    return judged(sampler.inclusion(X, y, slab, (NOISE.mean, NOISE.var), EXPECTED / INPUTS), w)
+
+
+def informed(kind: str, seed: int) -> dict[str, Any]:
+    """One draw by the sampler, told the true share of inputs, variance of their weights and noise."""
+    X, y, w = design(kind, seed)
+    slab = 0.0 if kind == "gaussian" else float(np.log(13.0 / 12.0))  # mean square of a size of 0.5 to 1.5
+    return judged(sampler.inclusion(X, y, (slab, 0.0), (0.0, 0.0), TRUE / INPUTS), w)
+
+
+HOW = {"cavity": fitted, "sampler of the same model": sampled, "sampler, true values known": informed}
+FACTS = {
+    "covered": "95 % intervals that hold the coefficient",
+    "covered true": "the same of true inputs",
+    "prior inclusion": "prior inclusion, mean",
+    "noise sd": "noise sd, mean",
+    "CPU seconds": "CPU seconds, mean",
+}
+
+
+def summarise_simulated(kind: str, how: str) -> dict[str, Any]:
     """Averages over the draws, and the calibration table."""
-    rows = [cached(f"simulated-{kind}-{seed}", lambda s=seed: simulated(kind, s)) for seed in range(DRAWS)]
+    task = HOW[how]
+    rows = [
+        cached(f"simulated-{kind}-{task.__name__}-{seed}", lambda s=seed: task(kind, s))
+        for seed in range(DRAWS)
+    ]
     count, expected, true = (
         np.sum([r[name] for r in rows], axis=0) for name in ("count", "expected", "true")
     )
@@ -112,19 +151,23 @@ def summarise_simulated(kind: str) -> dict[str, Any]:
         }
         for low, high, n, e, t in zip(EDGES, EDGES[1:], count, expected, true, strict=False)
     ]
+    facts = {
+        text: round(float(np.mean([r[name] for r in rows])), 4)
+        for name, text in FACTS.items()
+        if name in rows[0]
+    }
+    converged = {"converged": int(sum(r["converged"] for r in rows))} if "converged" in rows[0] else {}
     return {
         "draws": len(rows),
         "true inputs among the first ten, mean": float(np.mean([r["found"] for r in rows])),
         "draws with all true inputs first": int(sum(r["false above the last true"] == 0 for r in rows)),
+        "squared error of the probabilities, sum over the inputs": round(
+            float(np.mean([r["square"] for r in rows])), 3
+        ),
+        "inputs expected in, mean": round(float(expected.sum() / len(rows)), 2),
         "calibration": table,
-        "mean probability of all inputs": round(float(expected.sum() / count.sum()), 5),
-        "share true of all inputs": TRUE / INPUTS,
-        "95 % intervals that hold the coefficient": round(float(np.mean([r["covered"] for r in rows])), 4),
-        "the same of true inputs": round(float(np.mean([r["covered true"] for r in rows])), 4),
-        "prior inclusion, mean": round(float(np.mean([r["prior inclusion"] for r in rows])), 4),
-        "noise sd, mean": round(float(np.mean([r["noise sd"] for r in rows])), 3),
-        "converged": int(sum(r["converged"] for r in rows)),
-        "CPU seconds, mean": round(float(np.mean([r["CPU seconds"] for r in rows])), 2),
+        **facts,
+        **converged,
     }
 
 
@@ -216,7 +259,9 @@ def parts(chosen: list[str]) -> dict[str, Any]:
     """The chosen parts, each with what could not be run and why."""
     out: dict[str, Any] = {}
     if "simulated" in chosen:
-        out["simulated"] = {kind: summarise_simulated(kind) for kind in ("clear", "gaussian")}
+        out["simulated"] = {
+            kind: {how: summarise_simulated(kind, how) for how in HOW} for kind in ("clear", "gaussian")
+        }
     if "nuts" in chosen:
         if nuts.numpyro is None:
             print("nuts: skipped,", nuts.MISSING)

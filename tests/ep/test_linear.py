@@ -103,3 +103,15 @@ def test_without_adapting_the_prior_is_the_given_one():
     solution = fit_linear(spec_of(), problem(), STEP)
     assert solution.spec.blocks[0].prior == SpikeAndSlabPrior(0.1, 0.02)
     assert np.all(solution.spec.scale_inferred)
+
+
+def test_where_many_inputs_are_in_the_prior_of_few_is_left():
+    """All forty weights are of one size and the rows say so: more than half as many inputs in as rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 40))
+    data = TrainingData(X, X @ rng.standard_normal(40), np.ones(60), np.zeros(60))
+    found = fit_linear(spec_of(), data, STEP, adapt_prior=True, tol=1e-6)
+    again = fit_linear(spec_of(), data, STEP, adapt_prior=True, few=False, tol=1e-6)
+    inclusion = found.spec.blocks[0].prior.inclusion
+    assert inclusion == again.spec.blocks[0].prior.inclusion
+    assert inclusion > 0.5  # the sparser prior allows (1 + 40) / (1 + 80) at most

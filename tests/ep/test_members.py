@@ -94,6 +94,14 @@ def test_wide_fits_predict():
     assert np.mean((model.predict(X[30:]) - y[30:]) ** 2) < 0.8 * np.var(y)
 
 
+def test_two_of_many_inputs_are_found_by_the_spike_and_slab():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 60))
+    model = EPRegressor().fit(X, X[:, 7] - X[:, 40] + 0.1 * rng.normal(size=30))
+    assert type(model.posterior_.main.spec.blocks[0].prior).__name__ == "SpikeAndSlabPrior"
+    assert set(model.inclusion_[0].argsort()[-2:]) == {7, 40}
+
+
 def test_default_stack_holds_a_straight_border():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(80, 3))

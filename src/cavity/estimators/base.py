@@ -18,13 +18,14 @@ from cavity.ep.schedule import Step
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
+from cavity.estimators.wide import NOISE, STRAIGHT, linear_options, wide_models
 from cavity.model.activations import described_units
 from cavity.model.data import Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
 from cavity.model.priors import default_groups
-from cavity.model.spec import ModelSpec, Noise, Output, network
+from cavity.model.spec import ModelSpec, Noise, network
 from cavity.progress import Sweeps, both, progress_of, task_callback
 from cavity.result.codec import same
 from cavity.result.mixture import MixturePosterior
@@ -50,8 +51,6 @@ except ImportError:
 # between 0.001 and 0.2, many of them short of the tolerance, and status_ says so; beyond 1 end fits of a few
 # rows, of almost no weight, or that oscillate.
 LARGE_MISMATCH = 0.5
-
-STRAIGHT = Output(fixed=np.array([1.0, 0.0]))  # one linear unit that is the whole function
 
 # A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
 FLAT = 0.08
@@ -155,6 +154,21 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             "interactions": None,
         }
         return [(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
+
+    def _wide(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
+        """Linear models for more inputs than rows; with a ``prior_scale``, those that can heed it."""
+        if self.prior_scale is not None:
+            return self._straight(spec, prepared, ("laplace", "gaussian"), replace(options, n_starts=1))
+        free = spec.likelihood.has_scale and spec.noise == Noise()
+        noise: dict[str, Any] = {"noise": NOISE} if free else {}
+        diagonal = spec.resolved_form(prepared.data.n_rows) == "diagonal"
+        return [
+            (
+                self._model(prepared, 1, spec.likelihood, **noise, **how),
+                linear_options(options, adapts, diagonal),
+            )
+            for how, adapts in wide_models(self.n_features_in_)
+        ]
 
     @property
     def _mixed(self) -> bool:

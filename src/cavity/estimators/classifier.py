@@ -143,7 +143,7 @@ feature_names_in_
         straight: list[Member] = []
         if self.mask is None:
             if spec.n_inputs > prepared.data.n_rows:
-                return self._straight(spec, prepared, ("laplace", "gaussian"), options)
+                return self._wide(spec, prepared, options)
             straight = self._straight(spec, prepared, ("laplace",), replace(options, n_starts=1))
         sparse = self._model(prepared, spec.n_hidden, spec.likelihood, prior="laplace")
         half = options.n_starts // 2

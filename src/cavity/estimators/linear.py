@@ -14,25 +14,11 @@ from cavity.ep.ladder import FitOptions
 from cavity.estimators.base import EPEstimator
 from cavity.estimators.classification import EPClassification
 from cavity.estimators.regression import EPRegression
+from cavity.estimators.wide import DAMPING, NOISE, SPIKE_FRACTION, STRAIGHT, spike_and_slab
 from cavity.model.data import Prepared, TrainingData
-from cavity.model.priors import SpikeAndSlabPrior
-from cavity.model.spec import ModelSpec, Noise, Output
+from cavity.model.spec import ModelSpec, Noise
 from cavity.result.coefficients import Coefficients, coefficients, interval
 from cavity.types import FloatArray
-
-# log noise variance for a standardised target: an sd of 0.37, give or take a factor of 2.7. The networks'
-# own, 0.01 give or take 2.7, is moved by rows; with more inputs than rows it wins, and the fit interpolates.
-NOISE = Noise(-2.0, 4.0)
-# Begin with ten inputs expected in the slab (half of them, if fewer than twenty) that together explain the
-# variance of y; that scale is known to a factor of 2.7. Begun with more, fits of many inputs to few rows end
-# where they interpolate.
-EXPECTED, SLAB_VAR = 10.0, 4.0
-# All weights in the spike together explain so much of the variance. What a fraction below one leaves of a
-# site in its own cavity must not hold a weight in the spike against the data: with 1e-3 and 0.9 some stayed
-# there whose probability of inclusion was 0.8; with 1e-2 and 0.95 none did. At a fraction of one, fits of
-# correlated inputs oscillate.
-SPIKE_SHARE, SPIKE_FRACTION = 1e-2, 0.95
-DAMPING = 0.8
 
 
 class EPLinear(EPEstimator):
@@ -41,7 +27,7 @@ class EPLinear(EPEstimator):
     n_hidden = 1
     activation = "linear"
     mask = None
-    output_prior = Output(fixed=np.array([1.0, 0.0]))
+    output_prior = STRAIGHT
     interactions = None
     n_starts = 1
     block_size = None
@@ -60,11 +46,10 @@ class EPLinear(EPEstimator):
                 'parents correlate inferred scales, prior="spike-and-slab" fits its own: give '
                 "prior=SpikeAndSlabPrior() with its parameters, or leave parents out."
             )
-        expected = min(EXPECTED, 0.5 * n_inputs)
         scale = self.prior_scale
-        slab = abs(float(scale)) if isinstance(scale, Real) and scale else float(np.sqrt(1.0 / expected))
-        spike = min(float(np.sqrt(SPIKE_SHARE / n_inputs)) / slab, 0.1)
-        return SpikeAndSlabPrior(expected / n_inputs, spike), "common", (2.0 * float(np.log(slab)), SLAB_VAR)
+        slab = abs(float(scale)) if isinstance(scale, Real) and scale else None
+        adaptive, hyperprior = spike_and_slab(n_inputs, slab)
+        return adaptive, "common", hyperprior
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         options = super()._options(spec, data)

@@ -177,7 +177,7 @@ def input_inclusion(posterior: MixturePosterior, columns: Sequence[IntArray]) ->
     (effect of at least 1 % of sd(y)): an idle unit's weights go back to the prior, and f does not see them.
     Stacked fits are averaged.
     """
-    if not has_inclusion(posterior.main.spec):
+    if not all(has_inclusion(component.spec) for component in posterior.components):
         return None
     out = np.zeros(len(columns))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
