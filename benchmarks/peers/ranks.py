@@ -50,7 +50,7 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
 
 def _first(rows: Sequence[Row], what: str, sets: Sequence[str]) -> Bar:
     """Our mean rank against the best of the methods that have a result on all sets that we have."""
-    found = mean_ranks(rows, sets)
+    found = mean_ranks(rows, [name for name in sets if CAVITY in standing(rows, name).rank])
     if CAVITY not in found:
         return Bar(what, "first in mean rank of lpd", None, 1.0, None)
     ours, n_sets = found[CAVITY]
