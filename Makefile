@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet -c constraints.txt
 
 PEERS := .venv-peers
 PEERS_PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PEERS)/bin/python -m pip install --quiet -c benchmarks/peers/constraints.txt
 PEER_PACKAGES := lightgbm ngboost interpret-core torch laplace-torch lassonet pymc-bart
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases bench-peers bench-docs clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-structures bench-cases bench-table1 bench-peers bench-docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +24,7 @@ help:
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
 	@echo "make bench-structures  classes, many inputs, outliers beside peers, an hour; ARGS=--quick minutes"
 	@echo "make bench-cases     the paper's three cases, its claims as numbers over 10 seeds; ARGS=--quick a minute"
+	@echo "make bench-table1    the paper's Table 1, its numbers beside ours, hours; ARGS=--quick minutes"
 	@echo "make bench-peers     cavity beside peers in an environment of their own, .venv-peers, hours; ARGS=--quick minutes"
 	@echo "make bench-docs      write docs/benchmarks.md and the table of the README from benchmarks/results"
 	@echo "make clean           remove .venv and everything that was built"
@@ -74,6 +76,17 @@ bench-structures: $(VENV)/.installed
 bench-cases: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.cases $(ARGS)
 
+# Needs the sampler of benchmarks/constraints.txt, in an environment of its own.
+$(BENCH)/.installed: pyproject.toml constraints.txt benchmarks/constraints.txt
+	@echo "Setting up $(BENCH) (once; it downloads the dependencies) ..."
+	@"$(PYTHON)" -m venv "$(BENCH)"
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(BENCH)/bin/python -m pip install --quiet -c constraints.txt \
+	  -c benchmarks/constraints.txt -e . numpyro
+	@touch $@
+
+bench-table1: $(BENCH)/.installed
+	$(BENCH)/bin/python -m benchmarks.table1 $(ARGS)
+
 # The peers never touch .venv. One that cannot be installed leaves the others; its rows then say so.
 $(PEERS)/.installed: pyproject.toml benchmarks/peers/constraints.txt
 	@echo "Setting up $(PEERS) (once; on Linux torch downloads some gigabytes) ..."
@@ -89,5 +102,5 @@ bench-docs: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.publish
 
 clean:
-	rm -rf $(VENV) $(PEERS) demo site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) $(PEERS) demo site build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -69,13 +69,19 @@ def package_sources() -> list[Path]:
 
 def refusal(tasks: Sequence[Task]) -> str | None:
     """Why the data cannot be read, None if they can."""
+    found = missing_data(tasks)
+    return None if found is None else f"{found}, or --only case2"
+
+
+def missing_data(tasks: Sequence[Task]) -> str | None:
+    """Which sets are not where the data should be, None if all are."""
     folder = os.environ.get(datasets.DATA_VARIABLE, "")
     wanted = {task.params["data"] for task in tasks if "data" in task.params}
     missing = sorted(name for name in wanted if not (Path(folder) / f"{name}.csv.gz").is_file())
     if not missing:
         return None
     names = ", ".join(missing)
-    return f"{names}: not found; set {datasets.DATA_VARIABLE} to the folder with NAME.csv.gz, or --only case2"
+    return f"{names}: not found; set {datasets.DATA_VARIABLE} to the folder with NAME.csv.gz"
 
 
 def options(parser: ArgumentParser) -> None:

@@ -53,18 +53,41 @@ def command(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int
                 print(f"stopped with {left} left; the same command goes on from here", file=sys.stderr)
                 return 130
     found = [(task, record) for task in tasks if (record := cache.find(task, options.keep)) is not None]
-    full = {task.digest for task in benchmark.tasks(_parser(benchmark).parse_args([]))}
+    full = _full(benchmark)
     whole = {task.digest for task in tasks} == full
     summary = summarise(benchmark, tasks, [record for _, record in found], head)
     bars = benchmark.bars([record["row"] for task, record in found if task.digest in full])
     summary["bars"] = [plain(asdict(bar)) for bar in bars if whole or bar.value is not None]
     print(table(benchmark, summary))
-    # Only the whole benchmark goes where results are committed; anything else stays beside the cache.
-    path = HOME / "results" / f"{benchmark.name}.json" if whole else cache.folder / "summary.json"
-    path = options.out or path
+    path = options.out or _path(benchmark, cache, whole)
     write(path, to_json(summary))
     _say(summary, path)
     return int(any("error" in row and not benchmark.may_fail(row) for row in summary["rows"]))
+
+
+def asked(
+    benchmark: Benchmark, arguments: Sequence[str] | None = None
+) -> tuple[argparse.Namespace, list[Task]]:
+    """The options of a command line and the tasks that they select, for what is made of the results."""
+    parser = _parser(benchmark)
+    options = parser.parse_args(arguments)
+    return options, _select(parser, benchmark, options)
+
+
+def summary_path(benchmark: Benchmark, options: argparse.Namespace, tasks: Sequence[Task]) -> Path:
+    """Where `command` writes the summary of these tasks."""
+    whole = {task.digest for task in tasks} == _full(benchmark)
+    return options.out or _path(benchmark, Cache(options.cache, benchmark), whole)
+
+
+def _path(benchmark: Benchmark, cache: Cache, whole: bool) -> Path:
+    """Only the whole benchmark goes where results are committed; anything else stays beside the cache."""
+    return HOME / "results" / f"{benchmark.name}.json" if whole else cache.folder / "summary.json"
+
+
+def _full(benchmark: Benchmark) -> set[str]:
+    """Digests of the tasks of the committed summary."""
+    return {task.digest for task in benchmark.tasks(_parser(benchmark).parse_args([]))}
 
 
 def _say(summary: dict[str, Any], path: Path) -> None:

@@ -59,6 +59,9 @@ def fit(
     activation: str = "erf",
     n_hidden: int = 10,
     weight_var: float = 0.5,
+    bias_prior: str | float = 4.0,
+    incremental: int | None = None,
+    scheme: int = 2,
     standardise: bool = True,
     block_size: int | None = 1,
     warm_sweeps: int = 20,
@@ -67,7 +70,10 @@ def fit(
 ) -> PaperNetwork:
     """Fixed Gaussian priors of variance ``weight_var`` first, then the prior with its inferred scales.
 
-    A fit ends where no moment is off by more than ``tol`` of its standard deviation.
+    ``bias_prior``: the variance of the input biases, "group" for a scale of their own or "shared" for that of
+    all weights. ``incremental`` starts with one unit and adds one every so many sweeps. ``scheme`` is that of
+    the input prior: 1 converges once and is held, 2 goes on. A fit ends where no moment is off by more than
+    ``tol`` of its standard deviation.
     """
     prepared = prepare(X, y, standardise=standardise)
     spec = network(
@@ -78,9 +84,17 @@ def fit(
         groups=groups,
         scale_prior=(float(scale_prior[0]), float(scale_prior[1])),
         noise=Noise(*noise),
+        bias_prior=bias_prior,
     )
-    step = Step(block_size=block_size)
-    stages = paper_schedule(step, warm_sweeps=warm_sweeps, max_sweeps=max_sweeps, tol=tol).stages
+    stages = paper_schedule(
+        Step(block_size=block_size),
+        warm_sweeps=warm_sweeps,
+        incremental=incremental,
+        n_hidden=n_hidden,
+        scheme=scheme,
+        max_sweeps=max_sweeps,
+        tol=tol,
+    ).stages
     cut = next(i for i, stage in enumerate(stages) if stage.name == "input prior")
     state = zero_state(spec, prepared.data, weight_var=weight_var)
     fixed = solve(spec, prepared.data, state, Schedule(stages[:cut]))

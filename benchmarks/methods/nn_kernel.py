@@ -11,6 +11,7 @@ scale of a network's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class ArcsineKernel(Kernel):
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, eval_gradient: bool = False) -> Any:
         """K(X, Y); with ``eval_gradient`` also dK/dθ, an n × n × p array as scikit-learn wants it.
 
-        The array is for small n: the optimiser of `gp_nn` asks for `gradient_sums` instead.
+        The array is for small n: the optimiser of `gp_nn` asks for `with_sums` instead.
         """
         gap = self._gap(X, X if Y is None else Y)
         K = self._value(gap)
@@ -70,14 +71,24 @@ class ArcsineKernel(Kernel):
         return K, np.stack([columns[-1], K, *weights], axis=2)
 
     def gradient_sums(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Σ_ij W_ij dK_ij/dθ_p for symmetric W, all p at once: n × n and n × d arrays, none larger."""
+        """Σ_ij W_ij dK_ij/dθ_p for symmetric W, all p at once."""
+        return self.with_sums(X)[1](W)
+
+    def with_sums(self, X: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """K(X, X) and the function W ↦ Σ_ij W_ij dK_ij/dθ_p: n × n and n × d arrays, none larger."""
         gap, U = self._gap(X, X), self._rows(X)
-        G = W * self._slope(gap)
-        cross = np.sum(U * (G @ U), axis=0)
-        own = np.sum(G * (1.0 - gap), axis=1) @ U**2
-        per_weight = self._variances(X) * (cross - own)
-        weights = per_weight[:-1] if np.size(self.weight_var) > 1 else [per_weight[:-1].sum()]
-        return np.array([per_weight[-1], np.sum(W * self._value(gap)), *weights])
+        K = self._value(gap)
+
+        def sums(W: np.ndarray) -> np.ndarray:
+            G = self._slope(gap)
+            G *= W
+            cross = np.sum(U * (G @ U), axis=0)
+            own = (G.sum(axis=1) - np.einsum("ij,ij->i", G, gap)) @ U**2
+            per_weight = self._variances(X) * (cross - own)
+            weights = per_weight[:-1] if np.size(self.weight_var) > 1 else [per_weight[:-1].sum()]
+            return np.array([per_weight[-1], np.vdot(W, K), *weights])
+
+        return K, sums
 
     def _design(self, X: np.ndarray) -> np.ndarray:
         return np.column_stack([X, np.ones(len(X))])
@@ -99,12 +110,24 @@ class ArcsineKernel(Kernel):
         itself would leave errors of 1e-8 in K, which a large ``output_var`` turns into visible noise.
         """
         root = np.sqrt(self._variances(X))
-        apart = cdist(self._rows(X) * root, self._rows(Y) * root, "sqeuclidean")
-        return 0.5 * (apart + 1.0 / (1.0 + self._size(X))[:, None] + 1.0 / (1.0 + self._size(Y)))
+        gap = cdist(self._rows(X) * root, self._rows(Y) * root, "sqeuclidean")
+        gap += 1.0 / (1.0 + self._size(X))[:, None]
+        gap += 1.0 / (1.0 + self._size(Y))
+        gap *= 0.5
+        return gap
 
     def _value(self, gap: np.ndarray) -> np.ndarray:
         """s (2/π) arcsin(1 - gap) = s (1 - (4/π) arcsin √(gap/2))."""
-        return self.output_var * (1.0 - (4.0 / np.pi) * np.arcsin(np.sqrt(0.5 * gap)))
+        out = 0.5 * gap
+        np.arcsin(np.sqrt(out, out=out), out=out)
+        out *= -4.0 / np.pi
+        out += 1.0
+        out *= self.output_var
+        return out
 
     def _slope(self, gap: np.ndarray) -> np.ndarray:
-        return self.output_var * (2.0 / np.pi) / np.sqrt(gap * (2.0 - gap))
+        """dK/dz = s (2/π) / √(gap (2 - gap))."""
+        out = 2.0 - gap
+        out *= gap
+        np.sqrt(out, out=out)
+        return np.divide(self.output_var * (2.0 / np.pi), out, out=out)

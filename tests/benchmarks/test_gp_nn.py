@@ -113,3 +113,18 @@ def test_units_of_x_and_y_do_not_matter():
     assert there.mean(3.0 + 10.0 * Z) == pytest.approx(7.0 - 2.0 * here.mean(Z), abs=1e-3)
     raw = method("gp_nn").fit(Z, y, restarts=0, standardise=False, noise_prior=(0.0, 1e-6))
     assert raw.facts()["noise_sd"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_inverse_is_mirrored_block_by_block(monkeypatch):
+    monkeypatch.setattr(gp_nn, "BLOCK", 3)
+    A = RNG.normal(size=(7, 7))
+    A = A @ A.T + np.eye(7)
+    assert gp_nn._inverse(gp_nn._factor(A, 0.0)) @ A == pytest.approx(np.eye(7), abs=1e-8)
+
+
+def test_predictions_do_not_depend_on_the_blocks(monkeypatch):
+    fitted = gp_nn.fit(X, X[:, 0], restarts=0, max_iter=3)
+    at_once = fitted.latent(X.copy())
+    monkeypatch.setattr(gp_nn, "BLOCK", 2)
+    assert np.array(fitted.latent(X.copy())) == pytest.approx(np.array(at_once))
+    assert not fitted.facts()["converged"]

@@ -42,7 +42,8 @@ def penalised(data, spec, inclusion, log_var, width):
     solution = run(held, data, zero_state(held, data), STEP, 1000, 1e-9)
     assert solution.converged
     evidence = log_evidence(held, data, solution.state, solution.step)
-    return evidence + np.log(inclusion * (1.0 - inclusion)) - 0.5 * (log_var + 1.0) ** 2 / 4.0
+    sparse = np.log(inclusion) + spec.n_inputs * np.log1p(-inclusion)
+    return evidence + sparse - 0.5 * (log_var + 1.0) ** 2 / 4.0
 
 
 def test_the_fitted_prior_maximises_the_evidence():

@@ -140,6 +140,15 @@ def test_constant_columns():
     assert np.all(prepare(bad, Y).data.X[:, 1] == 0.0)
 
 
+@pytest.mark.parametrize("value", [0.0, 7.0])
+def test_an_input_that_was_constant_may_change_later(value):
+    """Zero has no size of its own: a later one must not become 1e307 standard deviations."""
+    bad = X.copy()
+    bad[:, 1] = value
+    later = changed(bad, (0, 1), value + 1.0)
+    assert 0.0 < prepare(bad, Y).scaling.inputs(later)[0, 1] <= 1.0
+
+
 def test_almost_constant_columns_are_not_blown_up():
     """0.1 + 0.2 is not 0.3: a column of both is constant as far as anyone can tell."""
     bad = X.copy()

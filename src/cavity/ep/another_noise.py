@@ -16,11 +16,10 @@ import numpy as np
 from cavity.ep.map_start import NOISE_RANGE, apparent_var
 from cavity.ep.schedule import map_schedule
 from cavity.ep.solve import Record, Solution, solve
-from cavity.ep.starts import state_from_sites
+from cavity.ep.starts import with_noise
 from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import Likelihood
-from cavity.types import Gaussian
 
 
 def under(
@@ -37,11 +36,8 @@ def under(
 ) -> Solution:
     """What EP makes of a solution under ``likelihood``, at that likelihood's own fraction."""
     spec = replace(solution.spec, likelihood=likelihood)
-    rows = solution.state.rows
-    rows = rows._replace(noise=np.zeros_like(rows.noise))
     noise_var = np.clip(apparent_var(spec, data, solution.state), *NOISE_RANGE)
-    noise = Gaussian(float(np.log(noise_var)), 0.0)
-    state = state_from_sites(spec, data, rows, solution.state.priors, noise)
+    state = with_noise(spec, data, solution.state, float(np.log(noise_var)))
     schedule = map_schedule(
         replace(solution.step, fraction=likelihood.default_fraction), max_sweeps, tol, flat
     )

@@ -32,14 +32,14 @@ from cavity.ep.map_start import (
 )
 from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
 from cavity.ep.solve import Record, Solution, Status, solve
-from cavity.ep.starts import STARTS, check_fit, state_from_sites
+from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
 from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import Likelihood
 from cavity.model.spec import ModelSpec
-from cavity.types import FloatArray, Gaussian, IntArray, Natural
+from cavity.types import FloatArray, IntArray, Natural
 
 Told = Callable[[Record, EPState], Any] | None  # called after each sweep
 
@@ -146,12 +146,13 @@ def run_map_start(
     map_var = plan.noise_var if spec.noise.inferred else held_var
     network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)
     noise_var = residual_var(spec, data, network) if spec.noise.inferred else held_var
-    state = linearised_state(spec, data, network, float(np.clip(noise_var, *NOISE_RANGE)), weight_var)
+    noise_var = float(np.clip(noise_var, *NOISE_RANGE))
+    state = linearised_state(spec, data, network, noise_var, weight_var)
     if spec.noise.inferred:
         log_noise = float(np.log(np.clip(apparent_var(spec, data, state), *NOISE_RANGE)))
     else:  # the MAP fit needs a positive variance, the model may hold zero
         log_noise = spec.noise.mean
-    state = state._replace(posterior=state.posterior._replace(noise=Gaussian(log_noise, 0.0)))
+    state = with_noise(spec, data, state, log_noise)
     step = options.step if options.step is not None else default_step(data, spec)
     max_sweeps = options.max_iter if max_sweeps is None else max_sweeps
     schedule = map_schedule(step, max_sweeps, options.tol, options.flat)

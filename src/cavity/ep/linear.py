@@ -7,7 +7,12 @@ interpolate, and a noise that is free by then follows them. So the prior sites s
 The prior probability of inclusion π and the slab's log-variance φ can be estimated instead of given or
 integrated over: between sweeps, one EM step on
 
-.. math:: \log Z_{EP}(\pi,\varphi) + \log\pi(1-\pi) + \log\mathcal N(\varphi\mid a, b^2) .
+.. math:: \log Z_{EP}(\pi,\varphi) + \log\pi(1-\pi)^d + \log\mathcal N(\varphi\mid a, b^2) .
+
+The prior of π is the Beta(1, d) of Castillo and van der Vaart (2012), under which few of many inputs are in
+whatever d, times π, which keeps π from zero. A flat one expects half of them in: weights of inputs that do
+nothing then add up to half as many again as are true, the slab and the noise shrink with them, and even exact
+probabilities under such fitted values are too large (`benchmarks/results/linear.json`).
 """
 
 from __future__ import annotations
@@ -142,7 +147,7 @@ class Adapted(NamedTuple):
 def adapted(spec: ModelSpec, state: EPState, hyperprior: Gaussian) -> Adapted:
     r"""One EM step: inclusion probabilities and slab moments from the cavities, then π and each φ.
 
-    .. math:: \pi = \frac{1+\sum_j p_j}{2+d},\qquad
+    .. math:: \pi = \frac{1+\sum_j p_j}{1+2d},\qquad
               \varphi = \arg\max -\tfrac12\sum_j p_j\big(\varphi + \mathrm E(w_j^2\mid\text{slab})
               e^{-\varphi}\big) - \frac{(\varphi-a)^2}{2b^2} ,
 
@@ -161,7 +166,7 @@ def adapted(spec: ModelSpec, state: EPState, hyperprior: Gaussian) -> Adapted:
         included[i] = prior.inclusion_probability(part, phi)  # type: ignore[attr-defined]
         square[i] = included[i] @ prior.slab_square(part, phi)  # type: ignore[attr-defined]
     count = sum(len(p) for p in included.values())
-    inclusion = float((1.0 + sum(p.sum() for p in included.values())) / (2.0 + count))
+    inclusion = float((1.0 + sum(p.sum() for p in included.values())) / (1.0 + 2.0 * count))
     blocks, change = list(spec.blocks), 0.0
     for i in mine:
         block = blocks[i]

@@ -76,6 +76,7 @@ class Solution(NamedTuple):
 EVIDENCE_EVERY = 10  # sweeps between two evaluations of log Z_EP for the history
 DAMPING_CUT = 0.7
 DAMPING_FLOOR = 0.05
+FALL, MOST_FALLS = 3.0, 6  # see `_StageRunner`
 
 
 def _slower(step: Step, factor: float) -> Step:
@@ -135,12 +136,13 @@ def solve(
                 while not runner.finished:
                     if time_limit is not None and time.perf_counter() - started > time_limit:
                         return Solution(spec, state, Status.TIME_LIMIT, tuple(history), runner.step, gap)
-                    state, info = sweep(spec, data, state, runner.step, row_map)
+                    before = state
+                    state, info = sweep(spec, data, before, runner.step, row_map)
                     gap, step = info.mismatch, runner.step
                     if track_evidence or len(history) % EVIDENCE_EVERY == 0:
                         evidence = log_evidence(spec, data, state, step, row_map)
                     history.append(_record(stage, runner, info, evidence, time.perf_counter() - started))
-                    runner.observe(info)
+                    state = runner.observe(info, before, state)
                     if callback is not None and callback(history[-1], state):
                         return Solution(spec, state, Status.INTERRUPTED, tuple(history), step, gap)
                 if last:
@@ -166,17 +168,39 @@ def _record(stage: Stage, runner: _StageRunner, info: SweepInfo, evidence: float
 
 
 class _StageRunner:
-    """Counts the sweeps of a stage, watches its mismatch, and cuts the damping when it stalls."""
+    """Counts the sweeps of a stage, watches its mismatch, and cuts the damping when it stalls.
+
+    Where the leave-one-out density falls by three nats a row, EP has left the region that it can follow: the
+    stage goes on from the best state it has seen, with half the step. Smaller falls are often for the better:
+    an overfitted start flatters itself, and what EP makes of it does not.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.step = stage, stage.step
         self.sweeps, self.best, self.stalled, self.cuts = 0, np.inf, 0, 0
         self.densities: list[float] = []
+        self.safe: tuple[float, EPState] | None = None
+        self.falls = 0
         self.status = Status.MAX_SWEEPS
         self.finished = stage.max_sweeps < 1
 
-    def observe(self, info: SweepInfo) -> None:
+    def observe(self, info: SweepInfo, before: EPState, after: EPState) -> EPState:
+        """Take note of a sweep; the state to go on from. Its density is that of the state ``before`` it."""
         self.sweeps += 1
+        if self.safe is None or info.log_z > self.safe[0]:
+            self.safe = info.log_z, before
+        fallen = not info.log_z >= self.safe[0] - FALL
+        if fallen and self.falls < MOST_FALLS:
+            self.falls += 1
+            self.step, self.stalled, self.best = _slower(self.step, 0.5), 0, np.inf
+            self.densities.clear()
+            self.finished = self.sweeps >= self.stage.max_sweeps
+            return self.safe[1]
+        self._judge(info)
+        return after
+
+    def _judge(self, info: SweepInfo) -> None:
+        """Decide whether the stage ends, or goes on more slowly."""
         if info.mismatch <= self.stage.tol:
             self.status, self.finished = Status.CONVERGED, True
             return

@@ -25,6 +25,7 @@ from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.types import Gaussian
 
+FISHER = 0.5  # what a residual tells of the log of its variance
 WARM_NOISE_VAR = 0.3**2  # paper, Section 3.3.1
 
 
@@ -45,6 +46,19 @@ def state_from_sites(
         held = spec.noise.mean if not spec.noise.inferred else float(np.log(WARM_NOISE_VAR))
         noise = Gaussian(held, 0.0)
     return EPState(rows, priors, Posterior(w, v, noise, scale))
+
+
+def with_noise(spec: ModelSpec, data: TrainingData, state: EPState, log_noise: float) -> EPState:
+    """The state with q(θ) at ``log_noise``, as wide as n residuals of that size would leave it."""
+    if not spec.noise.inferred:
+        return state._replace(posterior=state.posterior._replace(noise=Gaussian(log_noise, 0.0)))
+    tau = np.full(data.n_rows, FISHER)
+    sites = np.stack([tau, tau * log_noise])
+    noise = post.refresh_noise(spec, data.weight, sites)
+    assert noise is not None  # all sites have positive precision
+    return state._replace(
+        rows=state.rows._replace(noise=sites), posterior=state.posterior._replace(noise=noise)
+    )
 
 
 def check_fit(spec: ModelSpec, data: TrainingData) -> None:

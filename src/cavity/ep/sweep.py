@@ -19,6 +19,7 @@ from cavity.model.spec import ModelSpec
 from cavity.numerics.kernel_output import IMPROPER
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
+NOISE_LEAP = 2.0  # most that a block of rows may move E θ
 CONVERGE_ITERATIONS = 200  # inner iterations of "converge"; the paper saw 10–40
 
 
@@ -292,7 +293,11 @@ def _apply_diagonal(
 def _apply_noise(
     data: TrainingData, rows: RowSites, noise: Gaussian, block: slice, proposed: FloatArray
 ) -> tuple[Gaussian, FloatArray, int]:
-    """Install proposed θ sites of a block; halve the step while q(θ) would be improper."""
+    """Install proposed θ sites of a block; halve the step while q(θ) would be improper or leap.
+
+    Where rows leave far less than the noise level says, each asks for a lower one and none says by how much:
+    the sum of their sites would move θ by hundreds.
+    """
     old = rows.noise[:, block]
     if not noise.var > 0.0:
         return noise, old, 0
@@ -301,7 +306,8 @@ def _apply_noise(
         tau = 1.0 / noise.var + float(data.weight[block] @ change[0])
         if tau > 0.1 / noise.var:  # at most a tenfold wider q(θ) a step
             nu = noise.mean / noise.var + float(data.weight[block] @ change[1])
-            return Gaussian(nu / tau, 1.0 / tau), old + change, cut
+            if abs(nu / tau - noise.mean) <= NOISE_LEAP:
+                return Gaussian(nu / tau, 1.0 / tau), old + change, cut
         change = 0.5 * change
     return noise, old, 40
 

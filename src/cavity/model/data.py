@@ -202,7 +202,8 @@ def prepare(
     X, y, row_var = X[rows], y[rows], row_var[rows]
     notes: list[str] = []
     # divide by the largest magnitude first: columns of 1e200 must not overflow in the variance
-    size = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    size = np.abs(X).max(axis=0)
+    size = np.where(size > 0.0, size, 1.0)  # zeros now may be something else where predictions are made
     y_size = max(float(np.abs(y).max()), np.finfo(float).tiny)
     if standardise:
         Z = X / size

@@ -13,7 +13,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.types import FloatArray, Gaussian, IntArray, Moments, TiltedMoments
 
@@ -151,35 +150,6 @@ def log_trapezoid_moments(x: FloatArray, log_density: FloatArray) -> Moments:
     Moments, shape (...)
     """
     both = trapezoid_mixture(x, Moments(log_density, x, np.zeros_like(x)))
-    return Moments(both.log_z, both.scale.mean, both.scale.var)
-
-
-def follow_density(
-    log_density: Callable[[FloatArray, IntArray], FloatArray], mean: ArrayLike, sd: ArrayLike
-) -> Moments:
-    r"""Moments of smooth one-dimensional densities, found from a guess of where they lie.
-
-    .. math:: \log\int e^{\psi_j(x)}\,dx,\qquad \bar x_j,\qquad \mathrm E(x-\bar x_j)^2
-
-    Parameters
-    ----------
-    log_density : callable
-        ``log_density(x, items)`` returns :math:`\psi_j(x)` for nodes ``x`` of shape (I, Q), row ``i``
-        belonging to item ``items[i]``; analytic on the real line, falling off at both ends.
-    mean, sd : array_like, shape (J,)
-        Guess of location and width of each item; the search starts at mean ± 9 sd.
-
-    Returns
-    -------
-    Moments, shape (J,)
-        NaN where the density is not a number, does not fall off, or stays unresolved.
-    """
-
-    def conditional(x: FloatArray, items: IntArray) -> Moments:
-        return Moments(log_density(x, items), x, np.zeros_like(x))
-
-    centre, width = np.broadcast_arrays(np.asarray(mean, dtype=float), 9.0 * np.asarray(sd, dtype=float))
-    both = follow_mixture(conditional, centre - width, centre + width)
     return Moments(both.log_z, both.scale.mean, both.scale.var)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,25 +50,22 @@ class MixturePosterior:
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x)."""
-        return sum(w * c.cdf(X, y, noise_var) for w, c in zip(self.weights, self.components, strict=True))
+        return self.distribution(X, noise_var)(y)
+
+    def distribution(self, X: Any, noise_var: Any = None) -> Callable[[Any], FloatArray]:
+        """The function y → P(Y <= y | x) of these rows."""
+        parts = [c.distribution(X, noise_var) for c in self.components]
+        return lambda y: sum(w * part(y) for w, part in zip(self.weights, parts, strict=True))
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
-        """Quantiles of y, one column per level, by bisection between the components' quantiles."""
+        """Quantiles of y, one column per level."""
         levels = check_levels(levels)
-        parts = np.stack([c.quantiles(X, levels, noise_var) for c in self.components])
         if len(self.components) == 1:
-            return parts[0]
-        lo, hi = parts.min(axis=0), parts.max(axis=0)
+            return self.components[0].quantiles(X, levels, noise_var)
+        y, distribution = self.predict(X, noise_var), self.distribution(X, noise_var)
+        var = np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.noise_sd**2)
         discrete = self.main.spec.likelihood.discrete
-        width = 0.5 * (hi - lo) * (1.0 + 1e-9) + (1.0 if discrete else 0.0)
-
-        def distribution(y: FloatArray) -> FloatArray:
-            return self.cdf(X, y, noise_var)
-
-        columns = [
-            invert(distribution, level, 0.5 * (lo + hi)[:, j], width[:, j], discrete)
-            for j, level in enumerate(levels)
-        ]
+        columns = [invert(distribution, level, y.mean, 4.0 * np.sqrt(var), discrete) for level in levels]
         return np.stack(columns, axis=1)
 
     @property

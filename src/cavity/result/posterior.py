@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -75,11 +76,19 @@ class FittedPosterior:
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x) per row."""
+        return self.distribution(X, noise_var)(y)
+
+    def distribution(self, X: Any, noise_var: Any = None) -> Callable[[Any], FloatArray]:
+        """The function y → P(Y <= y | x) of these rows; what does not depend on y is worked out once."""
         s = self.prepared.scaling
         f = latent_moments(self.spec, self.state.posterior, self._design(X))
-        target = s.target(check_vector(y, len(f.mean), "y"))
         row_var = self._row_var(noise_var, len(f.mean))
-        return predict.cdf(target, f, self.state.posterior.noise, row_var, self.spec.likelihood)
+
+        def at(y: Any) -> FloatArray:
+            target = s.target(check_vector(y, len(f.mean), "y"))
+            return predict.cdf(target, f, self.state.posterior.noise, row_var, self.spec.likelihood)
+
+        return at
 
     def _row_var(self, noise_var: Any, n: int) -> FloatArray:
         if noise_var is None:

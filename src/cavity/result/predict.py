@@ -11,6 +11,7 @@ from cavity.numerics.quadrature import gauss_hermite
 from cavity.types import FloatArray, Gaussian
 
 NOISE_NODES = 24  # Gauss–Hermite nodes over q(θ); exact to 1e-10 in the density up to sd(θ) = 1
+FEW_NODES, NARROW = 12, 0.1  # enough up to this sd(θ): to 1e-9 at six noise sds from f
 _GAUSSIAN = GaussianLikelihood()
 
 
@@ -19,7 +20,7 @@ def scale_nodes(noise: Gaussian, plug_in: bool = False) -> tuple[FloatArray, Flo
     mean, var = np.reshape(noise.mean, (-1, 1)), np.reshape(noise.var, (-1, 1))
     if plug_in or not np.any(var > 0.0):
         return np.asarray(mean, float), np.array([1.0])
-    nodes, weights = gauss_hermite(NOISE_NODES)
+    nodes, weights = gauss_hermite(FEW_NODES if np.max(var) <= NARROW**2 else NOISE_NODES)
     return mean + np.sqrt(var) * nodes, np.asarray(weights)
 
 
@@ -85,26 +86,63 @@ def invert(
     distribution: Callable[[FloatArray], FloatArray], level: float, centre: FloatArray, width: FloatArray,
     discrete: bool,
 ) -> FloatArray:  # fmt: skip
-    """Smallest y with distribution(y) >= level, row by row: widen a bracket, then halve it.
+    """Smallest y with distribution(y) >= level, row by row: widen a bracket, then close it.
 
     To 1e-13 of the bracket, which starts at centre ± width; among the integers where ``discrete``.
     """
     lo, hi = centre - width, centre + width
     if discrete:
         lo, hi = np.floor(lo), np.ceil(hi)
+    below, above = distribution(lo) - level, distribution(hi) - level
     for _ in range(200):
-        high, low = distribution(lo) >= level, distribution(hi) < level
+        high, low = below >= 0.0, above < 0.0
         if not (high.any() or low.any()):
             break
         reach = hi - lo
         lo, hi = np.where(high, lo - reach, lo), np.where(low, hi + reach, hi)
-    for _ in range(60):
-        middle = np.floor(0.5 * (lo + hi)) if discrete else 0.5 * (lo + hi)
-        below = distribution(middle) < level
-        lo, hi = np.where(below, middle, lo), np.where(below, hi, middle)
-        if discrete and (hi - lo <= 1.0).all():
+        below, above = distribution(lo) - level, distribution(hi) - level
+    if not discrete:
+        return root(lambda y: distribution(y) - level, lo, hi, below, above)
+    while (hi - lo > 1.0).any():
+        middle = np.floor(0.5 * (lo + hi))
+        short = distribution(middle) < level
+        lo, hi = np.where(short, middle, lo), np.where(short, hi, middle)
+    return hi
+
+
+def root(
+    function: Callable[[FloatArray], FloatArray], lo: FloatArray, hi: FloatArray, below: FloatArray,
+    above: FloatArray, tol: float = 1e-13,
+) -> FloatArray:  # fmt: skip
+    """Where increasing functions vanish between lo and hi, row by row, by Chandrupatla's method.
+
+    ``below`` and ``above`` are the values at lo and hi, of opposite sign. Inverse quadratic interpolation
+    where three points allow it, halving elsewhere: about ten evaluations instead of forty.
+    """
+    least = tol * (hi - lo)
+    a, b, fa, fb = lo, hi, below, above
+    c, fc = a, fa
+    share = np.full(len(lo), 0.5)
+    for _ in range(100):
+        x = a + share * (b - a)
+        fx = function(x)
+        same = np.sign(fx) == np.sign(fa)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        nearest = np.where(np.abs(fa) < np.abs(fb), a, b)
+        gap = np.abs(b - a)
+        done = (gap <= 2.0 * least) | (fa == 0.0) | (fb == 0.0)
+        if done.all():
             break
-    return hi if discrete else 0.5 * (lo + hi)
+        with np.errstate(divide="ignore", invalid="ignore"):  # rows that are done, or whose values tie
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            smooth = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
+            inner = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            edge = np.minimum(least / gap, 0.5)
+        share = np.where(smooth & np.isfinite(inner), inner, 0.5)
+        share = np.where(done, 0.0, np.clip(share, edge, 1.0 - edge))
+    return nearest
 
 
 def quantiles(

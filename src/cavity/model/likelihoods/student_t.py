@@ -78,6 +78,8 @@ class StudentTLikelihood(ScaleMixtureLikelihood):
         if power <= 0.2:
             return None
         weights, ratio = t_components(power, self.accuracy)
+        if fraction == 1.0:
+            return weights / weights.sum(), ratio  # a density, to the last digit
         stretch = self.df / power
         constant = fraction * log_constant(self.df) - log_constant(power) + 0.5 * np.log(stretch)
         return np.exp(constant) * weights, stretch * ratio

@@ -1,0 +1,31 @@
+"""Run one task: the scores of the accuracy benchmark, on the standardised target as in the paper's table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from benchmarks.accuracy import score
+from benchmarks.harness import Task
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Log predictive densities and squared errors of a split, in units of the training target's sd."""
+    row = score.run(task)
+    sd = row["y_sd"]
+    detail = row.pop("detail")
+    points = {"lpd": detail["log_density"] + np.log(sd), "se": (detail["error"] / sd) ** 2}
+    return row | columns(points) | {"cpu_total": row["fit_cpu"] + row["predict_cpu"], "detail": points}
+
+
+def columns(points: dict[str, np.ndarray]) -> dict[str, float]:
+    """The six columns of the table, over the test rows that are given."""
+    lpd, se = points["lpd"], points["se"]
+    return {
+        "mlpd": float(np.mean(lpd)),
+        "lpd_sd": float(np.std(lpd)),
+        "lpd_p01": float(np.percentile(lpd, 1)),
+        "mse": float(np.mean(se)),
+        "se_sd": float(np.std(se)),
+        "se_p99": float(np.percentile(se, 99)),
+    }

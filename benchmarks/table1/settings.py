@@ -1,0 +1,122 @@
+"""Sets, methods and their settings; where a method is too slow, fewer splits, rows, starts or draws."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any, NamedTuple
+
+from benchmarks.accuracy import sets as accuracy
+from benchmarks.table1.published import CAVITY, EP_ARD, EP_LA, EP_UNITS, GP, GP_ARD, MC
+
+MODULES = {
+    EP_LA: "ep_paper",
+    EP_ARD: "ep_paper",
+    EP_UNITS: "ep_paper",
+    MC: "nn_mc",
+    GP: "gp_nn",
+    GP_ARD: "gp_nn_ard",
+    CAVITY: "cavity_regressor",
+}
+NEEDS = {MC: "numpyro"}  # beyond what cavity needs
+
+# Section 4 of the paper: priors of the log variances of weights and noise, as (mean, variance).
+PRIORS: dict[str, Any] = {"scale_prior": (2 * log(0.01), 2.5**2), "noise": (2 * log(0.01), 2.0**2)}
+LAPLACE = PRIORS | {"prior": "laplace", "groups": "common"}
+# One scale per input, "including the input bias terms".
+ARD = PRIORS | {"prior": "ard", "groups": "input", "bias_prior": "group"}
+UNITS = ARD | {"incremental": 5}  # the paper's other start (Section 3.3.1): a unit more every few sweeps
+
+
+class Plan(NamedTuple):
+    """How a method runs on a set: first so many splits, settings, and what is laid over the protocol."""
+
+    n_splits: int
+    settings: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+
+
+class Set(NamedTuple):
+    """A set as the accuracy benchmark has it, and the plans of the methods; ``title`` heads its table."""
+
+    title: str
+    params: dict[str, Any]
+    plans: dict[str, Plan]
+    quick: dict[str, Any]
+
+
+def _plans(
+    n_splits: int,
+    n_hidden: int = 10,
+    mc: Plan | None = None,
+    gp: Plan | None = None,
+    gp_ard: Plan | None = None,
+) -> dict[str, Plan]:
+    """The paper's networks and cavity on all splits, the others as they are given."""
+    units = {"n_hidden": n_hidden}
+    found = {
+        EP_LA: Plan(n_splits, LAPLACE | units),
+        EP_ARD: Plan(n_splits, ARD | units),
+        EP_UNITS: Plan(n_splits, UNITS | units),
+        MC: None if mc is None else mc._replace(settings=PRIORS | {"n_hidden": n_hidden} | mc.settings),
+        GP: gp,
+        GP_ARD: gp_ard,
+        CAVITY: Plan(n_splits),
+    }
+    return {method: plan for method, plan in found.items() if plan is not None}
+
+
+def _set(title: str, name: str, plans: dict[str, Plan], **more: Any) -> Set:
+    of = accuracy.SETS[name]
+    params = {key: value for key, value in (of.params | more).items() if value is not None}
+    return Set(title, params, plans, of.quick | QUICK_ROWS)
+
+
+QUICK_ROWS = {"most_train": 60, "most_test": 100}
+# The small form: everything runs, nothing is fitted well.
+QUICK: dict[str, dict[str, Any]] = {
+    EP_LA: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3},
+    EP_ARD: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3},
+    EP_UNITS: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3, "incremental": 1},
+    CAVITY: {"n_hidden": 3, "n_starts": 2, "max_iter": 3},
+    GP: {"restarts": 0, "max_iter": 5},
+    GP_ARD: {"restarts": 0, "max_iter": 5},
+    MC: {"n_hidden": 3, "chains": 2, "warmup": 20, "draws": 20, "max_depth": 4},
+}
+
+SHORT = {"chains": 4, "warmup": 500, "draws": 500}
+FEW = {"chains": 2, "warmup": 500, "draws": 500}
+SETS = {
+    "housing": _set("Housing", "housing", _plans(10, mc=Plan(10, SHORT), gp=Plan(10), gp_ard=Plan(10))),
+    "crime": _set(
+        "Crime, target √y",
+        "crime",
+        _plans(10, mc=Plan(1, FEW), gp=Plan(5, {"restarts": 1}), gp_ard=Plan(3, {"restarts": 0})),
+    ),
+    "crime_raw": _set("Crime, target y", "crime", _plans(3, gp=Plan(3, {"restarts": 1})), target=None),
+    "kin40k": _set(
+        "Kin40k with 92 noise inputs",
+        "kin40k",
+        _plans(
+            1,
+            n_hidden=30,
+            mc=Plan(1, {"chains": 1, "warmup": 400, "draws": 400}),
+            gp=Plan(1, {"restarts": 0}),
+            gp_ard=Plan(1, {"restarts": 0, "max_iter": 60}),
+        ),
+    ),
+    **{
+        name: _set(f"{name.capitalize()} (UCI)", name, _plans(5, mc=Plan(2, FEW), gp=Plan(5), gp_ard=Plan(5)))
+        for name in ("concrete", "energy", "yacht")
+    },
+    "kin8nm": _set(
+        "Kin8nm (UCI)",
+        "kin8nm",
+        _plans(
+            1,
+            n_hidden=30,
+            mc=Plan(1, {"chains": 1, "warmup": 400, "draws": 400}, {"most_train": 2000}),
+            gp=Plan(1, {"restarts": 0}, {"most_train": 2000}),
+            gp_ard=Plan(1, {"restarts": 0}, {"most_train": 2000}),
+        ),
+    ),
+}
