@@ -98,11 +98,13 @@ def test_ranks_are_on_shared_splits():
         row("yacht", 1, "gp_ard", -0.7),
         {"set": "yacht", "split": 0, "method": "ebm", "error": "TooSlow"},
     ]
-    found = standing(rows, "yacht")
+    found = standing(rows, "yacht", fewest=1)
     assert found.n_splits == 1 and found.mean == {CAVITY: -1.0, "gp_ard": -0.7, "mlp": -2.5}
     assert found.rank == {"gp_ard": 1.0, CAVITY: 2.0, "mlp": 3.0}
     more = [row("boston", 0, CAVITY, -2.0), row("boston", 0, "mlp", -3.0)]
-    assert mean_ranks(rows + more, UCI) == {CAVITY: (1.5, 2), "mlp": (2.5, 2), "gp_ard": (1.0, 1)}
+    assert mean_ranks(rows + more, UCI, fewest=1) == {CAVITY: (1.5, 2), "mlp": (2.5, 2), "gp_ard": (1.0, 1)}
+    enough = standing(rows, "yacht", fewest=2)
+    assert enough.n_splits == 2 and enough.rank == {CAVITY: 1.0, "mlp": 2.0}
     assert standing([], "yacht").n_splits == 0
 
 
