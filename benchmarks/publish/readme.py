@@ -16,7 +16,7 @@ PAGE = "docs/benchmarks.md"
 
 
 def table(summaries: Mapping[str, dict[str, Any]]) -> str:
-    """Peers where they have run on some splits; otherwise cavity alone, or a sentence where there is nothing."""
+    """Peers where they have run on some splits; otherwise cavity alone, or a sentence where nothing has."""
     if "peers" in summaries and ranked(summaries["peers"]["rows"], UCI):
         return of_peers(summaries["peers"])
     if "accuracy" in summaries:

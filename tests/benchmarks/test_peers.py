@@ -109,7 +109,8 @@ def test_ranks_are_on_shared_splits():
 
 
 def test_bar_is_open_until_all_sets_are_there():
-    rows = [row(name, 0, method, value) for name in UCI for method, value in ((CAVITY, 1.0), ("mlp", 0.0))]
+    both = ((CAVITY, 1.0), ("mlp", 0.0))
+    rows = [row(name, split, *one) for name in UCI for one in both for split in range(3)]
     assert bars(rows)[0].reached is True and bars(rows[2:])[0].reached is None
     assert bars(rows[1:])[0].wanted == 2.0  # of the sets that we have, not of the one that is missing
     worse = [one | {"lpd": -one["lpd"]} for one in rows]
