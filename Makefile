@@ -89,7 +89,7 @@ bench-table1: $(BENCH)/.installed
 
 # The peers never touch .venv. One that cannot be installed leaves the others; its rows then say so.
 $(PEERS)/.installed: pyproject.toml benchmarks/peers/constraints.txt
-	@echo "Setting up $(PEERS) (once; torch alone downloads three gigabytes on Linux) ..."
+	@echo "Setting up $(PEERS) (once; on Linux torch downloads some gigabytes) ..."
 	@"$(PYTHON)" -m venv "$(PEERS)"
 	@$(PEERS_PIP) -e .
 	@for peer in $(PEER_PACKAGES); do $(PEERS_PIP) $$peer || echo "$$peer could not be installed"; done

@@ -24,7 +24,7 @@ class Peer(NamedTuple):
     classes: str | None = None
     both: bool = False  # one module that takes classes=True
     splits: int = 20
-    large_splits: int = 5
+    large_splits: int = 3
     most_train: int | None = None
     shared: tuple[str, ...] = ("gaussian",)
     packages: tuple[str, ...] = ()
@@ -63,15 +63,15 @@ PEERS = {
     "laplace_torch": Peer(
         "laplace_net",
         both=True,
-        splits=5,
+        splits=3,
         large_splits=1,
         shared=("gaussian", "classes"),
         packages=("laplace-torch", "torch"),
     ),
     "pymc_bart": Peer(
-        "bart", both=True, splits=5, large_splits=1, shared=("classes",), packages=("pymc-bart", "pymc")
+        "bart", both=True, splits=3, large_splits=1, shared=("classes",), packages=("pymc-bart", "pymc")
     ),
-    "ebm": Peer("ebm", both=True, splits=5, large_splits=1, shared=WITH_SPREAD, packages=("interpret-core",)),
+    "ebm": Peer("ebm", both=True, splits=3, large_splits=1, shared=WITH_SPREAD, packages=("interpret-core",)),
 }
 
 SPIKE = "cavity_spike_and_slab"
@@ -79,8 +79,8 @@ SELECTORS = {
     CAVITY: Selector("select_cavity", shared=("cavity_regressor",)),
     SPIKE: Selector("select_cavity", {"prior": "spike-and-slab"}, shared=("cavity_regressor",)),
     "gp_ard": Selector("select_gp", shared=("gp_ard", "gaussian")),
-    "lassonet": Selector("select_lassonet", packages=("lassonet", "torch")),
-    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), splits=5, packages=("interpret-core",)),
+    "lassonet": Selector("select_lassonet", splits=3, packages=("lassonet", "torch")),
+    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), splits=3, packages=("interpret-core",)),
     "permuted_forest": Selector("select_permutation", shared=("mlp", *WITH_SPREAD)),
     "permuted_mlp": Selector("select_permutation", {"of": "mlp"}, shared=("mlp", *WITH_SPREAD)),
 }

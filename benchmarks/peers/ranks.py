@@ -12,6 +12,8 @@ from benchmarks.peers.peers import CAVITY, PEERS
 from benchmarks.peers.sets import CLASS_SETS, UCI
 from scipy.stats import rankdata
 
+FEWEST = 3  # splits of a method that its rank may rest on
+
 
 class Standing(NamedTuple):
     """Mean score of each method of a set on the splits that all of them have, and its rank (1 is best)."""
@@ -21,11 +23,11 @@ class Standing(NamedTuple):
     rank: dict[str, float]
 
 
-def standing(rows: Sequence[Row], name: str, score: str = "lpd") -> Standing:
-    """Means and ranks of a set; a method without a single result is left out, not ranked last."""
+def standing(rows: Sequence[Row], name: str, fewest: int = FEWEST, score: str = "lpd") -> Standing:
+    """Means and ranks of a set; a method with fewer results than that is left out, not ranked last."""
     good = [row for row in rows if "error" not in row]
     found = {method: values(good, name, method, score) for method in PEERS}
-    found = {method: of for method, of in found.items() if of}
+    found = {method: of for method, of in found.items() if len(of) >= fewest}
     shared = sorted(set.intersection(*(set(of) for of in found.values()))) if found else []
     if not shared:
         return Standing(0, {}, {})
@@ -34,11 +36,13 @@ def standing(rows: Sequence[Row], name: str, score: str = "lpd") -> Standing:
     return Standing(len(shared), mean, dict(zip(mean, map(float, ranks), strict=True)))
 
 
-def mean_ranks(rows: Sequence[Row], sets: Iterable[str]) -> dict[str, tuple[float, int]]:
+def mean_ranks(
+    rows: Sequence[Row], sets: Iterable[str], fewest: int = FEWEST
+) -> dict[str, tuple[float, int]]:
     """Mean rank of each method over the sets where it has one, and their number."""
     ranks: dict[str, list[float]] = {}
     for name in sets:
-        for method, rank in standing(rows, name).rank.items():
+        for method, rank in standing(rows, name, fewest).rank.items():
             ranks.setdefault(method, []).append(rank)
     return {method: (float(np.mean(found)), len(found)) for method, found in ranks.items()}
 
@@ -50,7 +54,7 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
 
 def _first(rows: Sequence[Row], what: str, sets: Sequence[str]) -> Bar:
     """Our mean rank against the best of the methods that have a result on all sets that we have."""
-    found = mean_ranks(rows, sets)
+    found = mean_ranks(rows, [name for name in sets if CAVITY in standing(rows, name).rank])
     if CAVITY not in found:
         return Bar(what, "first in mean rank of lpd", None, 1.0, None)
     ours, n_sets = found[CAVITY]

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.harness.summary import differences
 from benchmarks.peers.peers import CAVITY
-from benchmarks.peers.ranks import mean_ranks
+from benchmarks.peers.ranks import FEWEST, mean_ranks, standing
 from benchmarks.peers.relevance import calibration
 from benchmarks.peers.sets import CLASS_SETS, UCI
 from benchmarks.publish.cells import cell, markdown, shown
@@ -97,7 +97,7 @@ def peers(summary: Summary) -> list[str]:
     rows = summary["rows"]
     lines = ["## Beside peers", "", *_incomplete(summary), ABOUT_PEERS]
     for title, sets in (("UCI sets", UCI), ("sets of classes", CLASS_SETS)):
-        lines += _ranks(rows, title, ranked(rows) if sets == UCI else _with_ours(summary, sets))
+        lines += _ranks(rows, title, sets)
     for name in (*UCI, *CLASS_SETS):
         columns = NUMBERS if name in UCI else CLASSES
         if name in summary["sets"]:
@@ -196,17 +196,18 @@ def _splits(found: dict[str, Any]) -> str:
 
 
 def _ranks(rows: Sequence[dict[str, Any]], title: str, sets: Sequence[str]) -> list[str]:
-    found = mean_ranks(rows, sets)
+    """Mean ranks over the sets that have enough splits, or as a first look over those that have any."""
+    fewest = FEWEST if ranked(rows, sets) else 1
+    mine = ranked(rows, sets, fewest)
+    found = mean_ranks(rows, mine, fewest)
     if not found:
         return []
+    shared = ", ".join(f"{name} {standing(rows, name, fewest).n_splits}" for name in mine)
+    first = " That is too few for a verdict." if fewest < FEWEST else ""
     order = sorted(found, key=lambda method: (-found[method][1], found[method][0]))
     body = [[named(method), shown(found[method][0], "lpd"), str(found[method][1])] for method in order]
-    return [*markdown([f"{title}: method", "mean rank of log density", "sets"], body), ""]
-
-
-def _with_ours(summary: Summary, sets: Sequence[str]) -> list[str]:
-    good = {row["set"] for row in summary["rows"] if row["method"] == CAVITY and "error" not in row}
-    return [name for name in sets if name in good]
+    table = [*markdown([f"{title}: method", "mean rank of log density", "sets"], body)]
+    return [*table, "", f"Splits that the ranked methods of a set share: {shared}.{first}", ""]
 
 
 def _failures(rows: Sequence[dict[str, Any]]) -> list[str]:

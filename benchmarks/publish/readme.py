@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.harness.benchmark import Row
 from benchmarks.harness.summary import spread
 from benchmarks.peers.peers import CAVITY
-from benchmarks.peers.ranks import mean_ranks, standing
+from benchmarks.peers.ranks import FEWEST, mean_ranks, standing
 from benchmarks.peers.sets import UCI
 from benchmarks.publish.cells import NONE, cell, markdown, shown
 
@@ -15,23 +16,24 @@ PAGE = "docs/benchmarks.md"
 
 
 def table(summaries: Mapping[str, dict[str, Any]]) -> str:
-    """Peers where they have run; otherwise cavity alone; nothing but a sentence where neither has."""
-    if "peers" in summaries and ranked(summaries["peers"]["rows"]):
+    """Peers where they have run on some splits; otherwise cavity alone, or a sentence where nothing has."""
+    if "peers" in summaries and ranked(summaries["peers"]["rows"], UCI):
         return of_peers(summaries["peers"])
     if "accuracy" in summaries:
         return of_accuracy(summaries["accuracy"])
     return f"No results yet; `make bench-peers` makes them, `{PAGE}` will show them."
 
 
-def ranked(rows: list[dict[str, Any]]) -> list[str]:
-    """The UCI sets with a result of cavity and at least one other method."""
-    return [name for name in UCI if CAVITY in (found := standing(rows, name)).rank and len(found.rank) > 1]
+def ranked(rows: Sequence[Row], sets: Sequence[str], fewest: int = FEWEST) -> list[str]:
+    """The sets with enough results of cavity and of at least one other method."""
+    found = {name: standing(rows, name, fewest).rank for name in sets}
+    return [name for name, ranks in found.items() if CAVITY in ranks and len(ranks) > 1]
 
 
 def of_peers(summary: dict[str, Any]) -> str:
     """One row per method, best mean rank first, one column per set."""
     rows = summary["rows"]
-    sets = ranked(rows)
+    sets = ranked(rows, UCI)
     found = {name: standing(rows, name) for name in sets}
     ranks = mean_ranks(rows, sets)
     order = sorted(ranks, key=lambda method: (-ranks[method][1], ranks[method][0]))

@@ -98,17 +98,21 @@ def test_ranks_are_on_shared_splits():
         row("yacht", 1, "gp_ard", -0.7),
         {"set": "yacht", "split": 0, "method": "ebm", "error": "TooSlow"},
     ]
-    found = standing(rows, "yacht")
+    found = standing(rows, "yacht", fewest=1)
     assert found.n_splits == 1 and found.mean == {CAVITY: -1.0, "gp_ard": -0.7, "mlp": -2.5}
     assert found.rank == {"gp_ard": 1.0, CAVITY: 2.0, "mlp": 3.0}
     more = [row("boston", 0, CAVITY, -2.0), row("boston", 0, "mlp", -3.0)]
-    assert mean_ranks(rows + more, UCI) == {CAVITY: (1.5, 2), "mlp": (2.5, 2), "gp_ard": (1.0, 1)}
+    assert mean_ranks(rows + more, UCI, fewest=1) == {CAVITY: (1.5, 2), "mlp": (2.5, 2), "gp_ard": (1.0, 1)}
+    enough = standing(rows, "yacht", fewest=2)
+    assert enough.n_splits == 2 and enough.rank == {CAVITY: 1.0, "mlp": 2.0}
     assert standing([], "yacht").n_splits == 0
 
 
 def test_bar_is_open_until_all_sets_are_there():
-    rows = [row(name, 0, method, value) for name in UCI for method, value in ((CAVITY, 1.0), ("mlp", 0.0))]
+    both = ((CAVITY, 1.0), ("mlp", 0.0))
+    rows = [row(name, split, *one) for name in UCI for one in both for split in range(3)]
     assert bars(rows)[0].reached is True and bars(rows[2:])[0].reached is None
+    assert bars(rows[1:])[0].wanted == 2.0  # of the sets that we have, not of the one that is missing
     worse = [one | {"lpd": -one["lpd"]} for one in rows]
     assert bars(worse)[0].reached is False and bars(rows)[1].reached is None
 

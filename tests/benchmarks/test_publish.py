@@ -71,6 +71,7 @@ def test_the_page_says_what_the_summary_holds():
     assert "- ebm on yacht, 1 split: TooSlow: stopped" in text and "| 0, 1 failed |" in text
     assert "| lassonet | 0.750 | -0.250 (1) |" in text
     assert "| 0.9 to 1 | 1 | 0.950 | 1.000 |" in text
+    assert "share: yacht 1. That is too few for a verdict." in text
     assert "7 of 8 fits are in" in text and "- missed, yacht: lpd ≥ 0 (-1.5)" in text
     assert "`make bench-accuracy`, `make bench-structures`, `make bench-table1`, `make bench-cases`" in text
 
@@ -88,10 +89,14 @@ def test_other_sections():
 
 
 def test_the_table_of_the_readme():
-    lines = table({"peers": PEERS}).splitlines()
+    assert "No results yet" in table({"peers": PEERS})  # one or two splits rank nobody
+    four, three = (
+        [row("yacht", split, name, lpd=-split) for split in range(n)] for name, n in ((CAVITY, 4), ("mlp", 3))
+    )
+    lines = table({"peers": summary(four + [one | {"lpd": -3.0} for one in three])}).splitlines()
     assert lines[0].endswith("| mean rank | yacht |")
-    assert lines[2:4] == ["| **cavity** | 1.0 | -1.000 |", "| mlp | 2.0 | -3.000 |"]  # on the split of both
-    assert "(yacht 1)" in lines[-1]
+    assert lines[2:4] == ["| **cavity** | 1.0 | -1.000 |", "| mlp | 2.0 | -3.000 |"]  # on the splits of both
+    assert "(yacht 3)" in lines[-1]
     alone = table({"accuracy": summary([row("yacht", 0, CAVITY, lpd=-0.25, rmse=0.4, coverage95=0.9)])})
     assert "| yacht | -0.250 | 0.4 | 0.900 | 1 |" in alone
     assert "No results yet" in table({})
