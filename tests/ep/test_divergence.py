@@ -9,6 +9,7 @@ from cavity.ep.solve import FALL, MOST_FALLS, _StageRunner
 from cavity.ep.starts import with_noise, zero_state
 from cavity.ep.state import RowSites
 from cavity.ep.sweep import NOISE_LEAP, SweepInfo, _apply_noise
+from cavity.ep.warm_up import relevant_inputs
 from cavity.model.data import prepare
 from cavity.model.spec import network
 from cavity.types import Gaussian
@@ -19,7 +20,7 @@ def info(log_z, mismatch=1.0):
 
 
 def test_a_fall_goes_back_to_the_best_state_with_half_the_step():
-    runner = _StageRunner(Stage("converge", Step(damping=0.4), 50, 1e-9))
+    runner = _StageRunner(Stage("converge", Step(damping=0.4), 50, 1e-9, retreat=True))
     assert runner.observe(info(1.0), "a", "b") == "b"
     assert runner.observe(info(2.0), "b", "c") == "c"
     assert runner.observe(info(2.0 - 0.9 * FALL), "c", "d") == "d"  # a dip is no fall
@@ -29,8 +30,23 @@ def test_a_fall_goes_back_to_the_best_state_with_half_the_step():
     assert runner.observe(info(np.nan), "b", "f") == "b"
 
 
+def test_a_stage_that_begins_far_off_goes_on():
+    runner = _StageRunner(Stage("fit", Step(damping=0.4), 50, 1e-9))
+    runner.observe(info(1.0), "a", "b")
+    assert runner.observe(info(-9.0), "b", "c") == "c" and runner.step.damping == 0.4
+
+
+def test_inputs_among_noise_are_found():
+    """The warm-up's way to them leads through densities worse than nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1500, 40))
+    y = np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1]) + 2.0 * X[:, 2] ** 2 + 0.02 * rng.normal(size=1500)
+    found = relevant_inputs(network(40, 20), prepare(X, y).data, 0)
+    assert found[:3].all() and found.sum() < 12
+
+
 def test_falls_are_counted_and_the_stage_ends():
-    runner = _StageRunner(Stage("converge", Step(), MOST_FALLS + 5, 1e-9))
+    runner = _StageRunner(Stage("converge", Step(), MOST_FALLS + 5, 1e-9, retreat=True))
     runner.observe(info(0.0), "good", "bad")
     for _ in range(MOST_FALLS):
         assert runner.observe(info(-3.0 * FALL), "bad", "worse") == "good"

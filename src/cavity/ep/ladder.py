@@ -360,7 +360,9 @@ def continued(
     """More sweeps from where a solution stands, its history before theirs."""
     if solution.converged or solution.status is Status.SETTLED:
         return solution
-    schedule = Schedule((Stage("polish", solution.step, max_sweeps, options.tol, flat=options.flat),))
+    schedule = Schedule(
+        (Stage("polish", solution.step, max_sweeps, options.tol, flat=options.flat, retreat=True),)
+    )
     more = solve(
         solution.spec, data, solution.state, schedule,
         n_threads=options.n_threads, time_limit=time_limit, callback=callback,

@@ -63,6 +63,8 @@ class Stage:
     ``patience`` sweeps without progress in the mismatch cut all dampings by 0.7 (never below 0.05); a shorter
     patience takes the spikes of units being pruned for oscillation and stalls the fit. ``flat`` > 0 also ends
     it where the running leave-one-out density has moved by less over the last ``FLAT_SWEEPS`` sweeps.
+    ``retreat`` goes back where that density falls by nats; not for stages that begin far from a fit, whose
+    way may lead through worse.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Stage:
     tol: float = 1e-4
     patience: int = 60
     flat: float = 0.0
+    retreat: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def map_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Sc
         (
             Stage("noise alone", replace(held, damping=0.0, damping_output=0.0), 1, 0.0),
             Stage("settle", held, SETTLE_SWEEPS, 1e-2),
-            Stage("converge", step, max_iter, tol, flat=flat),
+            Stage("converge", step, max_iter, tol, flat=flat, retreat=True),
         )
     )
 
