@@ -170,9 +170,9 @@ def _record(stage: Stage, runner: _StageRunner, info: SweepInfo, evidence: float
 class _StageRunner:
     """Counts the sweeps of a stage, watches its mismatch, and cuts the damping when it stalls.
 
-    Where the stage may retreat and the leave-one-out density falls by three nats a row, EP has left the region
-    that it can follow: it goes on from the best state it has seen, with half the step. Smaller falls are often
-    for the better: an overfitted start flatters itself, and what EP makes of it does not.
+    Where the stage may retreat and the leave-one-out density falls by three nats a row, EP has left the
+    region that it can follow: it goes on from the best state it has seen, with half the step. Smaller falls
+    are often for the better: an overfitted start flatters itself, and what EP makes of it does not.
     """
 
     def __init__(self, stage: Stage) -> None:
