@@ -53,6 +53,7 @@ def history(model: Any, what: str = "loo", ax: Any = None) -> Any:
         ax.plot(np.arange(1, len(traces[m]) + 1), traces[m], **style)
     if what == "mismatch":
         ax.set_yscale("log")
+        _leave_headroom(ax)
     stages = [record.stage for record in mixture.components[main].solution.history]
     _mark_stages(ax, stages)
     count = len(traces)
@@ -154,6 +155,14 @@ def _trace(component: Any, what: str) -> FloatArray:
     if what == "log_evidence":
         return values - float(component.prepared.data.weight.sum()) * np.log(scale)
     return values
+
+
+def _leave_headroom(ax: Any) -> None:
+    """Raise the upper end of a log axis where the label of the last decade would stick out of the figure."""
+    low, high = ax.get_ylim()
+    decade = 10.0 ** np.floor(np.log10(high))
+    if np.log(high / decade) < 0.06 * np.log(high / low):
+        ax.set_ylim(low, decade * (high / low) ** 0.08)
 
 
 def _mark_stages(ax: Any, stages: list[str]) -> None:
