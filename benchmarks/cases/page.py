@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.cases.claims import ENOUGH, Found, find, spread
 from benchmarks.cases.settings import CAVITY, INFINITE, PAPER, SEEDS
+from benchmarks.harness.summary import how_it_was_run
 
 NAMES = {PAPER: "as in the paper", CAVITY: "`EPRegressor()`", INFINITE: "infinite network"}
 TITLES = {
@@ -76,15 +77,7 @@ def page(summary: dict[str, Any], figures: Sequence[str] = (), where: str = "fig
                     "",
                     f"*{CAPTIONS[name][1]} Seed 0.*",
                 ]
-    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    lines += [
-        "",
-        "## How it was run",
-        "",
-        f"Commit {summary['commit']}; {versions}; {summary['machine']['processor']}.",
-        f"Seeds: {summary['seeds']}.",
-        "All rows are in `benchmarks/results/cases.json`, which this page is made from.",
-    ]
+    lines += how_it_was_run(summary, "cases")
     return "\n".join(lines) + "\n"
 
 

@@ -174,3 +174,16 @@ def _cell(found: dict[str, Any] | None) -> str:
     if found is None:
         return "-"
     return " ± ".join(f"{number(found[name]):.4f}" for name in ("mean", "se") if found[name] is not None)
+
+
+def how_it_was_run(summary: dict[str, Any], name: str) -> list[str]:
+    """Last section of a page that is made from a summary."""
+    versions = ", ".join(f"{package} {version}" for package, version in summary["versions"].items())
+    return [
+        "",
+        "## How it was run",
+        "",
+        f"Commit {summary['commit']}; {versions}; {summary['machine']['processor']}.",
+        f"Seeds: {summary['seeds']}.",
+        f"All rows are in `benchmarks/results/{name}.json`, which this page is made from.",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.harness.summary import how_it_was_run
 from benchmarks.table1.published import (
     CAVITY,
     EP_ARD,
@@ -80,15 +81,7 @@ def page(summary: Mapping[str, Any]) -> str:
     for name, of in SETS.items():
         entries = [entry for entry in summary["table"] if entry["set"] == name]
         lines += ["", f"## {of.title}", "", *set_table(name, entries)]
-    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    lines += [
-        "",
-        "## How it was run",
-        "",
-        f"Commit {summary['commit']}; {versions}; {summary['machine']['processor']}.",
-        f"Seeds: {summary['seeds']}.",
-        "All rows are in `benchmarks/results/table1.json`, which this page is made from.",
-    ]
+    lines += how_it_was_run(summary, "table1")
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,8 @@ import cavity
 from cavity.cli import console as console_module
 from cavity.cli import fit as fit_command
 from cavity.cli import main, models
-from cavity.cli.evaluate import Held, _loo_bias, _mean_and_error
+from cavity.cli.evaluate import Held, _loo_bias
+from cavity.result.calibration import mean_and_error
 from cavity.tables import TableEncoder
 
 QUICK = ["--hidden", "2", "--max-iter", "4"]
@@ -256,7 +257,7 @@ def test_evaluate_says_where_leave_one_out_misleads():
     ]
     bias, weight = _loo_bias(folds, [(h, h) for h in held], None)
     np.testing.assert_allclose(bias, [1.0, 2.0, 2.0, 2.0])
-    assert _mean_and_error(bias, weight) == pytest.approx((1.75, 0.25))
+    assert mean_and_error(bias, weight) == pytest.approx((1.75, 0.25))
 
 
 def test_a_fold_is_filled_from_its_own_training_rows(tmp_path, capsys, monkeypatch):

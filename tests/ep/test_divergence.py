@@ -37,7 +37,7 @@ def test_a_stage_that_begins_far_off_goes_on():
 
 
 def test_inputs_among_noise_are_found():
-    """The warm-up's way to them leads through densities worse than nothing."""
+    """They act together: none of the first two says anything alone."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(1500, 40))
     y = np.sin(6.0 * X[:, 0]) * np.cos(5.0 * X[:, 1]) + 2.0 * X[:, 2] ** 2 + 0.02 * rng.normal(size=1500)

@@ -5,12 +5,12 @@ import pytest
 
 from cavity.ep.ladder import FitOptions, Plan, fit_ensemble, run_map_start
 from cavity.ep.latent import latent_moments
-from cavity.ep.map_start import map_network, residual_var
+from cavity.ep.map_start import map_network, prior_vars, residual_var
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs
 from cavity.model.data import prepare
 from cavity.model.likelihoods import GaussianLikelihood
-from cavity.model.spec import network
+from cavity.model.spec import Output, network
 
 PRIORS = [("laplace", "common"), ("gaussian", "input"), ("gaussian", "unit"), ("laplace", "input")]
 
@@ -64,6 +64,22 @@ def test_warm_up_finds_the_relevant_inputs():
     keep = relevant_inputs(network(30, 10), data, seed=0)
     assert keep[[0, 1, 30]].all()
     assert keep[2:30].sum() <= 6
+
+
+def test_prior_variances_follow_the_evidence():
+    """A linear unit whose output weight is one: a step of ARD regression with a diagonal covariance."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 3))
+    data = prepare(np.column_stack([X, np.zeros(500)]), X @ [0.8, 0.0, 0.3] + rng.normal(size=500)).data
+    spec = network(4, 1, activation="linear", output=Output(fixed=np.array([1.0, 0.0])))
+    weight_var = np.array([0.2, 0.2, 0.2, 0.2, 4.0])
+    found = map_network(spec, data, 0.7, weight_var, rng)
+    told = 1.0 - 1.0 / (1.0 + weight_var * np.sum(data.X**2, axis=0) / 0.7)
+    size = found.w[0] ** 2
+    expected = np.minimum(size[:3] / told[:3], size[:3] + (1.0 - told[:3]) * 0.2)
+    after = prior_vars(spec, data, found, 0.7, weight_var)
+    np.testing.assert_allclose(after[:3], expected, rtol=1e-9)
+    assert after[1] < 0.05 < after[0] and after[3] == 0.0
 
 
 @pytest.mark.parametrize(("prior", "groups"), PRIORS)

@@ -19,6 +19,7 @@ from cavity.cli.console import Console, number, table
 from cavity.cli.evaluate_classes import evaluate_classes
 from cavity.cli.models import Training, build, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
+from cavity.result.calibration import mean_and_error
 from cavity.tables import TableError
 from cavity.types import FloatArray, IntArray
 
@@ -66,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     for m in range(2):
         mean, log_density, inside = (np.concatenate([both[m][i] for both in results]) for i in range(3))
         overall.append(_scores(y[order], mean, log_density, inside, w))
-    gain, error = _mean_and_error(
+    gain, error = mean_and_error(
         np.concatenate([a.log_density - b.log_density for a, b in results]), np.ones(n) if w is None else w
     )
-    bias, bias_error = _mean_and_error(*_loo_bias(folds, results, weight))
+    bias, bias_error = mean_and_error(*_loo_bias(folds, results, weight))
     unsettled = sum(not both[0].settled for both in results)
     console.deliver(
         {
@@ -180,10 +181,3 @@ def _loo_bias(
         total[train] += network.loo
         count[train] += 1.0
     return total / count - held_out, np.ones(n) if weight is None else weight
-
-
-def _mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Mean over rows and its standard error."""
-    mean = float(np.average(values, weights=weight))
-    spread = float(np.average((values - mean) ** 2, weights=weight))
-    return mean, (spread / max(float(weight.sum()) - 1.0, 1.0)) ** 0.5

@@ -14,6 +14,7 @@ from cavity.cli.classes import class_folds, judged_rows, logistic
 from cavity.cli.console import Console, number, table
 from cavity.cli.models import Training, build, mismatch
 from cavity.estimators.base import LARGE_MISMATCH
+from cavity.result.calibration import mean_and_error
 from cavity.result.classes import ClassRows
 from cavity.types import FloatArray, IntArray
 
@@ -118,7 +119,4 @@ def _cells(found: dict[str, float]) -> list[str]:
 def _gain(both: list[ClassRows]) -> tuple[float, float]:
     """Mean difference of log scores and its standard error over rows."""
     ours, theirs = (np.log(np.maximum(rows.observed_probability, 1e-300)) for rows in both)
-    gain, weight = ours - theirs, both[0].weight
-    mean = float(np.average(gain, weights=weight))
-    spread = float(np.average((gain - mean) ** 2, weights=weight))
-    return mean, (spread / max(float(weight.sum()) - 1.0, 1.0)) ** 0.5
+    return mean_and_error(ours - theirs, both[0].weight)

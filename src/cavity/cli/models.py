@@ -23,7 +23,7 @@ from cavity.plots.classes import class_relevance, networks
 from cavity.plots.reading import read
 from cavity.progress import Sweeps
 from cavity.report.facts import Judgement, judge_given, judge_left_out
-from cavity.report.words import count, noise_name, worries
+from cavity.report.words import count, how_ended, noise_name, worries
 from cavity.result.relevance import Relevance
 from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import weights
@@ -184,15 +184,14 @@ def fit(model: EPRegressor | EPClassifier, X: Any, y: Any, weight: Any, console:
         model.fit(X, y, sample_weight=weight)
         # a progress bar is nothing to keep in a file
         model.set_params(verbose=0)
-        ended = "Converged." if model.converged_ else "It stopped before the tolerance was reached."
+        ended = how_ended([part.posterior_ for part in networks(model)])
         progress.finish("Interrupted." if seen else ended)
     return not seen
 
 
 def mismatch(model: Any) -> float:
-    """Largest distance of a tilted moment from its marginal, in marginal sds, over the stacked fits."""
-    parts = [component for part in networks(model) for component in part.posterior_.components]
-    return max(float(component.solution.mismatch) for component in parts)
+    """Largest distance of a tilted moment from its marginal that matters, in marginal sds."""
+    return max(part.posterior_.mismatch for part in networks(model))
 
 
 def judge(model: Any, X: Any, y: FloatArray) -> Judgement:

@@ -241,7 +241,7 @@ def _fit_ensemble(
             spec, data, state, schedule, n_threads=options.n_threads, time_limit=left(), callback=callback
         )
         return Ensemble((solution,), np.ones(1))
-    inputs = relevant_inputs(spec, data, options.seed, options.n_threads)
+    inputs = relevant_inputs(spec, data, options.seed)
     narrow = narrowed(spec, data, inputs, options.seed) if options.adapt_width else spec
     wide = with_units(spec, max(narrow.n_hidden, ENOUGH_UNITS)) if options.adapt_width else spec
     seeds = np.random.SeedSequence(options.seed).generate_state(options.n_starts)

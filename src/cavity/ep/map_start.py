@@ -31,6 +31,7 @@ from cavity.types import FloatArray, Gaussian, Natural
 
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
 PRUNED_VAR = 1e-8  # prior variance of inputs that are held at zero
+NOTHING_TOLD = 1e-6  # share of a weight that the data tell, below which it is held at zero
 CHUNK = 1024  # rows of one pass of the MAP fit: what it works on stays in the processor's cache
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 
@@ -162,6 +163,24 @@ def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> fl
     """The noise variance s² that the network's residuals show."""
     f = _output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
     return float(np.exp(spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)))
+
+
+def prior_vars(
+    spec: ModelSpec, data: TrainingData, network: MapNetwork, noise_var: float, weight_var: FloatArray
+) -> FloatArray:
+    """(d,) prior variances that the weights of each input show, from those they were fitted with.
+
+    A fixed-point step for the evidence of the linearised network, its covariance taken as diagonal: the mean
+    square of an input's weights by the share of them that the data tell. An input that only follows the
+    noise shrinks by the ratio of its residuals to ``noise_var`` with each step; none grows faster than by EM.
+    """
+    direction, b = _output_inputs(spec, data.X @ network.w.T, network.v)
+    fit = spec.likelihood.derivatives(data.y, direction @ network.v, float(np.log(noise_var)), data.row_var)
+    weight = data.weight * np.maximum(-fit.d2, 0.0)
+    told = np.mean(1.0 - 1.0 / (1.0 + weight_var * ((b * b * weight[:, None]).T @ data.X**2)), axis=0)
+    size = np.mean(network.w**2, axis=0)
+    found = np.minimum(size / np.maximum(told, NOTHING_TOLD), size + (1.0 - told) * weight_var)
+    return np.where(told > NOTHING_TOLD, found, 0.0)
 
 
 def apparent_var(spec: ModelSpec, data: TrainingData, state: EPState) -> float:

@@ -6,19 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from cavity.ep.map_start import map_network, residual_var
-from cavity.ep.schedule import Schedule, Stage, Step
-from cavity.ep.solve import solve
-from cavity.ep.starts import zero_state
+from cavity.ep.map_start import map_network, prior_vars, residual_var
+from cavity.ep.schedule import Step
 from cavity.model.data import TrainingData
-from cavity.model.priors import GaussianPrior
-from cavity.model.spec import ModelSpec, WeightBlock
-from cavity.types import FloatArray, Gaussian
+from cavity.model.spec import ModelSpec
+from cavity.types import FloatArray
 
 WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
 WARM_UP_UNITS, WARM_UP_ROWS = 15, 5000
-WARM_UP_SWEEPS = (25, 35)  # before and with the ARD prior
-PRUNED = -5.0  # inputs whose E φ ends below this in the warm-up are held at zero in the MAP fit
+WARM_UP_NOISE, WARM_UP_VAR = 0.5, 0.3  # much noise, or the units interpolate before the prior sees them
+WARM_UP_ROUNDS, WARM_UP_ITERATIONS = 8, 100
+UNUSED_VAR = 1e-4  # inputs whose weights are smaller in the end are held at zero in the MAP fits
 BIAS_VAR = 4.0
 # of the function at prior variance one, for numbers, and for classes and counts; see `_map_prior`
 WIDE_VAR = (10.0, 300.0)
@@ -42,10 +40,12 @@ def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = N
     return Step(fraction=eta, block_size=max(data.n_rows // 16, 64), damping=0.5)
 
 
-def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: int = 1) -> FloatArray:
-    """(d,) booleans: inputs that survive a short ARD fit with the noise held at 0.3².
+def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int) -> FloatArray:
+    """(d,) booleans: inputs that survive MAP fits whose prior variances follow the weights of each input.
 
-    Runs on at most 5000 rows, chosen by seed; the bias always survives.
+    The noise is held far above what such fits leave: inputs without meaning then shrink with each round, and
+    those that act only together have time to find each other. Runs on at most 5000 rows, chosen by seed; the
+    bias always survives.
     """
     K, d = spec.group_of.shape
     # Inputs of one scale cannot be switched off apart from each other: where the likelihood says less than a
@@ -60,22 +60,16 @@ def relevant_inputs(spec: ModelSpec, data: TrainingData, seed: int, n_threads: i
         rows = np.sort(np.random.default_rng(seed).choice(data.n_rows, WARM_UP_ROWS, replace=False))
         data = TrainingData(data.X[rows], data.y[rows], data.weight[rows], data.row_var[rows])
     small = spec.keep_units(np.arange(min(K, WARM_UP_UNITS)))
-    ard = replace(
-        small,
-        blocks=(WeightBlock(GaussianPrior(), np.arange(small.group_of.size)),),
-        group_of=np.broadcast_to(np.arange(d), small.group_of.shape).copy(),
-        scale_prior=Gaussian(np.full(d, 2.0 * np.log(0.01)), np.full(d, 2.5**2)),
-    )
-    step = replace(default_step(data, ard), infer_noise=False, weight_prior="hold", output_prior=False)
-    stages = (
-        Stage("inputs: fit", step, WARM_UP_SWEEPS[0], 1e-2),
-        Stage("inputs: prior", replace(step, weight_prior="converge", output_prior=True), 1, 0.0),
-        Stage("inputs: ARD", replace(step, weight_prior="sweep", output_prior=True), WARM_UP_SWEEPS[1], 1e-2),
-    )
-    scale = solve(
-        ard, data, zero_state(ard, data), Schedule(stages), n_threads=n_threads
-    ).state.posterior.scale
-    keep = np.asarray(scale.mean) > PRUNED
+    rng = np.random.default_rng(seed)
+    network, weight_var = None, map_prior(small, np.ones(d, bool), WARM_UP_VAR, data.n_rows)
+    for _ in range(WARM_UP_ROUNDS):
+        network = map_network(
+            small, data, WARM_UP_NOISE, weight_var, rng, init=network, max_iter=WARM_UP_ITERATIONS
+        )
+        weight_var = prior_vars(small, data, network, WARM_UP_NOISE, weight_var)
+        if spec.bias:
+            weight_var[-1] = BIAS_VAR
+    keep = weight_var > UNUSED_VAR
     if keep[: d - spec.bias].sum() == 0:
         keep[:] = True
     if spec.bias:

@@ -37,13 +37,12 @@ def class_summary(
     parts, table = readings(model), table.sorted()
     main, _ = parts[0].component()
     fits = sum(len(part.posterior.components) for part in parts)
-    settled = all(c.solution.converged for part in parts for c in part.posterior.components)
     kinds = count(len(judged.classes), "class").replace("classs", "classes")
     many = f", {len(parts)} networks" if len(parts) > 1 else ""
     lead = (
         f"{count(len(judged.rows), 'row')}, {kinds}, {count(parts[0].n_inputs, 'input')}{many}, "
         f"{count(main.spec.n_hidden, 'hidden unit')} in the heaviest fit of {fits}. "
-        + ("Converged." if settled else "Not converged.")
+        + words.how_ended([part.posterior for part in parts])
     )
     tiles = [
         Tile(percent(judged.accuracy), "right, leave-one-out"),

@@ -64,11 +64,7 @@ def summary(
         f"{count(n, 'row')}, {count(reading.n_inputs, 'input')}, {count(main.spec.n_hidden, 'hidden unit')}"
         + (f", {fits} fits stacked" if fits > 1 else "")
         + ". "
-        + (
-            "Converged."
-            if all(c.solution.converged for c in reading.posterior.components)
-            else "Not converged."
-        )
+        + how_ended([reading.posterior])
     )
     tiles = [
         Tile(figure(judged.r2, 2), "R², leave-one-out"),
@@ -198,20 +194,34 @@ def ranked(found: list[Worry]) -> list[Worry]:
     return sorted(found, key=lambda worry: (PROBLEM, CAUTION, NOTE).index(worry.level))
 
 
+def how_ended(posteriors: list[MixturePosterior]) -> str:
+    """Of all fits together, the word of the worst."""
+    found = {c.solution.status for posterior in posteriors for c in posterior.components}
+    if found <= {Status.CONVERGED}:
+        return "Converged."
+    settled = found <= {Status.CONVERGED, Status.SETTLED}
+    return "Its predictions have settled." if settled else "Not converged."
+
+
 def unsettled(reading: Reading) -> list[Worry]:
-    """Fits that stopped before the tolerance."""
-    out = []
+    """Fits that stopped before the tolerance: those out of sweeps or time, and those that settled."""
     fits = reading.posterior.components
-    for m, fit in enumerate(fits):
-        if fit.solution.status is not Status.CONVERGED:
-            which = "" if len(fits) == 1 else f"Fit {m + 1} of {len(fits)}: "
-            out.append(
-                Worry(
-                    PROBLEM if not fit.solution.mismatch <= LARGE_MISMATCH else CAUTION,
-                    f"{which}{fit.solution.status.value} Largest disagreement of a moment with its "
-                    f"marginal, in sds: {fit.solution.mismatch:.1e}.",
-                )
+    out = []
+    for settled in (False, True):
+        found = [f for f in fits if f.solution.status is not Status.CONVERGED]
+        found = [f for f in found if (f.solution.status is Status.SETTLED) == settled]
+        if not found:
+            continue
+        worst = max(found, key=lambda fit: np.nan_to_num(fit.solution.mismatch, nan=np.inf))
+        far = not settled and not reading.posterior.mismatch <= LARGE_MISMATCH
+        many = "" if len(fits) == 1 else f"{len(found)} of {len(fits)} stacked fits. "
+        out.append(
+            Worry(
+                PROBLEM if far else NOTE if settled else CAUTION,
+                f"{many}{worst.solution.status.value} Largest disagreement of a moment with its marginal, in "
+                f"sds: {worst.solution.mismatch:.1e}.",
             )
+        )
     return out
 
 

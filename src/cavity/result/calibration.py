@@ -41,3 +41,10 @@ def _simultaneous_band(n: int) -> tuple[FloatArray, FloatArray]:
     gamma = float(np.quantile(2.0 * np.minimum(at_most, at_least).min(axis=1), 0.05))
     low, high = (binom.ppf(level, n, u) for level in (0.5 * gamma, 1.0 - 0.5 * gamma))
     return low / n - u, high / n - u
+
+
+def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Weighted mean over rows and its standard error."""
+    mean = float(np.average(values, weights=weight))
+    spread = float(np.average((values - mean) ** 2, weights=weight))
+    return mean, (spread / max(float(weight.sum()) - 1.0, 1.0)) ** 0.5

@@ -1,19 +1,20 @@
 r"""Leave-one-out predictions of every training row, read off the components of a mixture.
 
-Row i is predicted by :math:`\sum_m \pi_m \int N(y \mid m_{im}, V_{im} + e^\theta)\, q_{m,-i}(\theta)
-\,\mathrm d\theta`, with the moments of f and of θ taken from the cavity of component m without row i.
+Row i is predicted by :math:`\sum_m \pi_m \int p_m(y \mid f, \theta)\, N(f \mid m_{im}, V_{im})\,
+q_{m,-i}(\theta)\,\mathrm df\,\mathrm d\theta`, with the moments of f and of θ taken from the cavity of
+component m without row i, and p_m its likelihood.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
-from cavity.numerics.quadrature import gauss_hermite
+from cavity.model.likelihoods import Likelihood, Predicted
+from cavity.result import predict
 from cavity.result.mixture import MixturePosterior
-from cavity.result.predict import NOISE_NODES
 from cavity.types import FloatArray, Gaussian, IntArray
 
 CHUNK = 20_000  # rows at a time, to bound the memory of the nodes
@@ -23,71 +24,78 @@ class LooRows(NamedTuple):
     """Leave-one-out moments of each row and component, in the units of y.
 
     f, noise : (n, M) moments of f and of the log noise variance θ; known : (n, M) known noise variance;
-    weights : (M,) of the components.
+    weights : (M,) of the components; likelihoods : of the components.
     """
 
     f: Gaussian
     noise: Gaussian
     known: FloatArray
     weights: FloatArray
+    likelihoods: tuple[Likelihood, ...]
 
     @property
     def predicted(self) -> FloatArray:
         """Predicted mean of each row, (n,)."""
-        return self.f.mean @ self.weights
+        return sum(w * y.mean for w, y in zip(self.weights, self._moments(), strict=True))
 
     @property
     def epistemic_var(self) -> FloatArray:
-        """Variance of f, the spread between components included."""
-        return (self.f.var + (self.f.mean - self.predicted[:, None]) ** 2) @ self.weights
+        """Variance that knowing f would take away, the spread between components included."""
+        centre, total = self.predicted, np.zeros(len(self.known))
+        for m, (w, y) in enumerate(zip(self.weights, self._moments(), strict=True)):
+            own = self.f.var[:, m] if self.likelihoods[m].location else y.var - y.noise_var
+            total += w * (own + (y.mean - centre) ** 2)
+        return total
 
     @property
     def aleatoric_var(self) -> FloatArray:
         """Expected variance of the noise."""
-        return (self.known + np.exp(self.noise.mean + 0.5 * self.noise.var)) @ self.weights
+        return sum(w * y.noise_var for w, y in zip(self.weights, self._moments(), strict=True))
 
     def take(self, rows: IntArray | slice) -> LooRows:
         """Only these rows."""
         f, noise = (Gaussian(q.mean[rows], q.var[rows]) for q in (self.f, self.noise))
-        return LooRows(f, noise, self.known[rows], self.weights)
+        return LooRows(f, noise, self.known[rows], self.weights, self.likelihoods)
 
     def cdf(self, y: FloatArray) -> FloatArray:
         """P(Y_i <= y_i | all other rows): the probability integral transform at the observed y."""
-        return self._through(y, 1.0)
-
-    def tail(self, y: FloatArray) -> FloatArray:
-        """Two-sided tail probability of each observation, 2 min(P(Y <= y), P(Y >= y))."""
-        return 2.0 * np.minimum(self._through(y, 1.0), self._through(y, -1.0))
-
-    def quantile(self, level: float) -> FloatArray:
-        """Quantile of each row, by bisection between the quantiles of its normal pieces."""
-        sd, _ = self._pieces()
-        ends = self.f.mean[:, :, None] + ndtri(level) * sd
-        lo, hi = ends.min(axis=(1, 2)), ends.max(axis=(1, 2))
-        for _ in range(50):
-            middle = 0.5 * (lo + hi)
-            below = self.cdf(middle) < level
-            lo, hi = np.where(below, middle, lo), np.where(below, hi, middle)
-        return 0.5 * (lo + hi)
-
-    def _pieces(self) -> tuple[FloatArray, FloatArray]:
-        """Sds (n, M, Q) of the normals that the nodes of θ make of each row, and their shares (M, Q)."""
-        nodes, share = gauss_hermite(NOISE_NODES)
-        theta = self.noise.mean[:, :, None] + np.sqrt(self.noise.var)[:, :, None] * nodes
-        sd = np.sqrt((self.f.var + self.known)[:, :, None] + np.exp(theta))
-        return sd, self.weights[:, None] * np.asarray(share)
-
-    def _through(self, y: FloatArray, sign: float) -> FloatArray:
-        """P(Y <= y) for sign 1, P(Y >= y) for sign -1; both accurate where they are small."""
         y = np.asarray(y, float)
         out = np.empty(len(y))
         for start in range(0, len(y), CHUNK):
             part = slice(start, start + CHUNK)
-            rows = self.take(part)
-            sd, share = rows._pieces()
-            z = (y[part, None, None] - rows.f.mean[:, :, None]) / sd
-            out[part] = np.einsum("nmq,mq->n", ndtr(sign * z), share)
+            out[part] = sum(
+                w * predict.cdf(y[part], *given)
+                for w, given in zip(self.weights, self.take(part)._parts(), strict=True)
+            )
         return out
+
+    def tail(self, y: FloatArray) -> FloatArray:
+        """Two-sided tail probability of each observation, 2 min(P(Y <= y), P(Y >= y)), at most one."""
+        y = np.asarray(y, float)
+        if self.likelihoods[0].location:  # noise is symmetric: mirrored, both are accurate where small
+            mirrored = self._replace(f=Gaussian(-self.f.mean, self.f.var))
+            above = mirrored.cdf(-y)
+        else:
+            above = 1.0 - self.cdf(y - 1.0)
+        return np.minimum(2.0 * np.minimum(self.cdf(y), above), 1.0)
+
+    def quantile(self, level: float) -> FloatArray:
+        """Quantile of each row."""
+        var = self.epistemic_var + self.aleatoric_var
+        theta = np.exp(self.noise.mean) @ self.weights
+        sd = np.sqrt(np.where(np.isfinite(var), var, self.epistemic_var + theta))
+        discrete = self.likelihoods[0].discrete
+        return predict.invert(self.cdf, level, self.predicted, 4.0 * sd, discrete)
+
+    def _parts(self) -> Iterator[tuple[Gaussian, Gaussian, FloatArray, Likelihood]]:
+        """f, θ, known variances and likelihood of each component."""
+        for m, likelihood in enumerate(self.likelihoods):
+            f, noise = (Gaussian(q.mean[:, m], q.var[:, m]) for q in (self.f, self.noise))
+            yield f, noise, self.known[:, m], likelihood
+
+    def _moments(self) -> list[Predicted]:
+        """Moments of y under each component."""
+        return [predict.target_moments(f, q, known, likelihood=p) for f, q, known, p in self._parts()]
 
 
 def loo_rows(posterior: MixturePosterior) -> LooRows:
@@ -98,4 +106,5 @@ def loo_rows(posterior: MixturePosterior) -> LooRows:
         for parts in ([loo.f for loo in loos], [loo.noise for loo in loos])
     )
     known = [c.prepared.scaling.y_scale**2 * c.prepared.data.row_var for c in posterior.components]
-    return LooRows(f, noise, np.stack(known, axis=1), np.asarray(posterior.weights))
+    likelihoods = tuple(c.spec.likelihood for c in posterior.components)
+    return LooRows(f, noise, np.stack(known, axis=1), np.asarray(posterior.weights), likelihoods)
