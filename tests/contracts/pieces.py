@@ -75,7 +75,7 @@ LIKELIHOOD_PIECES = [
     StudentTLikelihood(),
     StudentTLikelihood(df=2.0),
     StudentTLikelihood(df=20.0),
-    OutlierLikelihood(),
+    OutlierLikelihood(share=0.05, ratio=10.0),
     OutlierLikelihood(share=0.2, ratio=4.0),
     PoissonLikelihood(),
     PoissonLikelihood(offset=1.5),

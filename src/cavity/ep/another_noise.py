@@ -30,16 +30,16 @@ def under(
     tol: float,
     flat: float = 0.0,
     *,
+    fraction: float | None = None,
     n_threads: int = 1,
     time_limit: float | None = None,
     callback: Callable[[Record, EPState], Any] | None = None,
 ) -> Solution:
-    """What EP makes of a solution under ``likelihood``, at that likelihood's own fraction."""
+    """What EP makes of a solution under ``likelihood``, at its own fraction unless one is given."""
     spec = replace(solution.spec, likelihood=likelihood)
     noise_var = np.clip(apparent_var(spec, data, solution.state), *NOISE_RANGE)
     state = with_noise(spec, data, solution.state, float(np.log(noise_var)))
-    schedule = map_schedule(
-        replace(solution.step, fraction=likelihood.default_fraction), max_sweeps, tol, flat
-    )
+    fraction = likelihood.default_fraction if fraction is None else fraction
+    schedule = map_schedule(replace(solution.step, fraction=fraction), max_sweeps, tol, flat)
     more = solve(spec, data, state, schedule, n_threads=n_threads, time_limit=time_limit, callback=callback)
     return more._replace(history=solution.history + more.history)

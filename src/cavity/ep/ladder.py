@@ -1,6 +1,6 @@
 """From a model and data to solutions: which starts run, in which order, and how they are combined.
 
-The start that works (``start="map"``): find the inputs that matter by a short ARD fit with the noise
+The start that works (``start="map"``): find the inputs that matter by rough MAP fits with much noise
 held, fit a MAP network on them and stop it early, turn it into sites of the linearised network at the
 noise its residuals show, and let EP go on from there, the noise first, the priors last. With several
 starts the first are a race between ways to regularise the MAP fit, the others repeat the better half with
@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from cavity.ep.another_noise import under
 from cavity.ep.calm import calmed
+from cavity.ep.doubt import doubt
 from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
 from cavity.ep.linear import fit_linear
 from cavity.ep.map_start import (
@@ -37,7 +38,7 @@ from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
-from cavity.model.likelihoods import Likelihood
+from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, IntArray, Natural
 
@@ -56,11 +57,6 @@ WHISPER = 1e-3
 FIRM_VARIANTS = (
     (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
-)  # fmt: skip
-# And where noise is robust: a prior so firm that it flattens f would pass for wider noise.
-ROBUST_VARIANTS = (
-    (1e-3, 0.5, 400, False, None), (0.02, 0.5, 400, True, None),
-    (0.02, 0.5, 1500, False, None), (1e-3, 0.5, 1500, True, None),
 )  # fmt: skip
 FEW_SWEEPS = 6  # of those under an alternative likelihood
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
@@ -226,6 +222,8 @@ def _fit_ensemble(
     def left() -> float | None:
         return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
 
+    if options.start == "map" and spec.likelihood.robust:
+        return _fit_robust(spec, data, options, callback)
     if options.start != "map":
         step = options.step if options.step is not None else default_step(data, spec)
         if options.start == "linear":
@@ -248,7 +246,7 @@ def _fit_ensemble(
     alone = options.n_starts == 1
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
     solutions: list[Solution] = []
-    variants = list(_variants(spec))[: (options.n_starts + 2) // 2]
+    variants = list(VARIANTS if spec.noise.inferred else FIRM_VARIANTS)[: (options.n_starts + 2) // 2]
     while len(solutions) < options.n_starts:
         more = min(len(variants), options.n_starts - len(solutions))
         plans = [Plan(int(seeds[len(solutions) + m]), *variants[m]) for m in range(more)]
@@ -305,11 +303,31 @@ def _fit_ensemble(
     return stack(data, list(final.values()))
 
 
-def _variants(spec: ModelSpec) -> tuple[tuple[float, float, int, bool, int | None], ...]:
-    """Ways to regularise the MAP fits, those that race first in front."""
-    if not spec.noise.inferred:
-        return FIRM_VARIANTS
-    return ROBUST_VARIANTS if spec.likelihood.firm_start else VARIANTS
+def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
+    """Starts under Gaussian noise, wide for rows in doubt, taken up by the robust likelihood."""
+    began = time.perf_counter()
+
+    def left() -> float | None:
+        return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
+
+    plain = replace(spec, likelihood=GaussianLikelihood())
+    softer = data._replace(row_var=data.row_var + doubt(spec, data, options.seed).row_var)
+    step = options.step if options.step is not None else default_step(data, spec)
+    first = min(FIRST_SWEEPS, options.max_iter)
+    own = replace(step, fraction=GaussianLikelihood.default_fraction)
+    begun = _fit_ensemble(plain, softer, replace(options, step=own, max_iter=first), callback)
+    ranked = np.argsort(-begun.weights, kind="stable")
+    carry = begun.weights * len(begun.weights) >= CARRYING
+
+    def take_up(m: int, told: Told) -> Solution:
+        sweeps = max(options.max_iter - first, FEW_SWEEPS) if carry[ranked[m]] else FEW_SWEEPS
+        return under(
+            spec.likelihood, data, begun.solutions[ranked[m]], sweeps, options.tol, options.flat,
+            fraction=step.fraction, n_threads=options.n_threads, time_limit=left(), callback=told,
+        )  # fmt: skip
+
+    count = len(ranked)
+    return stack(data, _run_all(take_up, count, options.n_jobs, callback, left, (0, count)))
 
 
 def _run_all(

@@ -159,9 +159,14 @@ def map_network(
     return MapNetwork(w_full, v, float(result.fun), int(result.nit))
 
 
+def fitted_values(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> FloatArray:
+    """f of every row."""
+    return _output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
+
+
 def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> float:
     """The noise variance s² that the network's residuals show."""
-    f = _output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
+    f = fitted_values(spec, data, network)
     return float(np.exp(spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)))
 
 

@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from cavity.ep.doubt import doubt
 from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
@@ -285,6 +286,11 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         units = self._spec.n_hidden if keep_units else self._units(prepared.data)
         spec = self._model(prepared, units, likelihood.adapted(prepared.data.y, prepared.data.weight))
         options = self._options(spec, prepared.data)
+        if likelihood.robust and options.start == "map":  # outliers must not set the scale of the target
+            found = doubt(spec, prepared.data, options.seed)
+            likelihood = spec.likelihood.learnt(found.residual, prepared.data.weight)
+            prepared = prepared.with_target_of(found.row_var == 0.0)
+            spec = self._model(prepared, units, likelihood)
         check_memory(
             prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
         )

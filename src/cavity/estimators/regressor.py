@@ -67,9 +67,9 @@ class EPRegressor(EPRegression):
         How y varies about the function. "auto" is Gaussian first; where Student-t noise then predicts better
         by leave-one-out, the fits go on with it, stacked with the Gaussian ones. With one start, a held noise
         level or a given fraction it is Gaussian. "student-t" (4 degrees of freedom; `StudentTLikelihood`
-        takes others) and "outliers" (one row in twenty has noise ten times wider; `OutlierLikelihood` takes
-        others) bear rows that are far off; "poisson" is for counts, with the function on the log scale. Of a
-        list, the one with the best leave-one-out density is kept: ``likelihood_``.
+        takes others) and "outliers" (some rows have much wider noise; how many and how much is learnt unless
+        `OutlierLikelihood` says it) bear rows that are far off; "poisson" is for counts, with the function
+        on the log scale. Of a list, the one with the best leave-one-out density is kept: ``likelihood_``.
     noise : None, (mean, variance) or float
         Prior of the log noise variance for a standardised target; a number holds the noise standard
         deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.

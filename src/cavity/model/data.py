@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,20 @@ class Prepared(NamedTuple):
     rows: IntArray
     notes: tuple[str, ...]
     row_of: IntArray
+
+    def with_target_of(self, trusted: FloatArray) -> Prepared:
+        """The target in units of the mean and sd of the rows in ``trusted``, (n,) booleans."""
+        y, weight = self.data.y, self.data.weight * trusted
+        if not weight.any():
+            return self
+        mean = float(np.average(y, weights=weight))
+        sd = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+        if sd <= 1e-13:
+            return self
+        old = self.scaling
+        scaling = replace(old, y_mean=old.y_mean + mean * old.y_scale, y_scale=sd * old.y_scale)
+        data = self.data._replace(y=on_grid((y - mean) / sd), row_var=self.data.row_var / sd**2)
+        return self._replace(data=data, scaling=scaling)
 
 
 def _first_bad(mask: FloatArray) -> tuple[int, ...]:

@@ -87,8 +87,6 @@ class Likelihood(ABC):
         log p is concave in f: times a Gaussian it has one peak, and 1024 nodes over it do.
     robust : bool
         Some rows may be outliers: e^(θ/2) is the scale of most rows, not the sd of all.
-    firm_start : bool
-        MAP fits for the starts need firm priors; False where the noise alone can regularise them.
     default_fraction : float
         η that suits it: where the integral has a closed form.
     """
@@ -98,7 +96,6 @@ class Likelihood(ABC):
     discrete: ClassVar[bool] = False
     concave: ClassVar[bool] = False
     robust: ClassVar[bool] = False
-    firm_start: ClassVar[bool] = True
     default_fraction: ClassVar[float] = 1.0
 
     @abstractmethod
@@ -126,6 +123,10 @@ class Likelihood(ABC):
 
     def adapted(self, y: FloatArray, weight: FloatArray) -> Likelihood:
         """The same likelihood with what it takes from the training target, if anything."""
+        return self
+
+    def learnt(self, residual: FloatArray, weight: FloatArray) -> Likelihood:
+        """The same likelihood with what residuals of a first, rough fit tell of its shape, if anything."""
         return self
 
     def fitted_log_scale(self, y: FloatArray, f: FloatArray, row_var: Floats, weight: FloatArray) -> float:

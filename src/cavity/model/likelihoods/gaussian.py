@@ -25,7 +25,6 @@ class GaussianLikelihood(Likelihood):
     at every η *(paper, eqs. qh_tilted, qtheta_tilted: the factor Z(θ))*.
     """
 
-    firm_start: ClassVar[bool] = False
     default_fraction: ClassVar[float] = 0.95
 
     def log_density(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from cavity.model.likelihoods.base import LogZ, Peak
 from cavity.model.likelihoods.scale_mixture import Components, ScaleMixtureLikelihood, _mixed
 from cavity.types import FloatArray, Floats, Gaussian
+
+SHARE, RATIO = 0.05, 10.0  # what is expected where nothing is given
+GUESS_ROWS, GUESS_OUTLIERS = 20.0, 2.0  # what the guess is worth
+LEAST_RATIO, EM_STEPS = 3.0, 50
 
 
 @dataclass(frozen=True)
@@ -20,24 +24,51 @@ class OutlierLikelihood(ScaleMixtureLikelihood):
 
     Attributes
     ----------
-    share : ε, the share of outliers expected beforehand.
-    ratio : c, how many times wider their noise is.
+    share : ε, the share of outliers expected beforehand; None learns it where a fit begins (else 0.05).
+    ratio : c, how many times wider their noise is; None likewise (else 10).
     """
 
-    share: float = 0.05
-    ratio: float = 10.0
+    share: float | None = None
+    ratio: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0:
+        if self.share is not None and not 0.0 < self.share < 1.0:
             raise ValueError(f"share must lie strictly between 0 and 1, got {self.share!r}.")
-        if not (np.isfinite(self.ratio) and self.ratio > 1.0):
+        if self.ratio is not None and not (np.isfinite(self.ratio) and self.ratio > 1.0):
             raise ValueError(f"ratio must be larger than 1, got {self.ratio!r}.")
+
+    @property
+    def known(self) -> tuple[float, float]:
+        """ε and c, the prior guess for what is None."""
+        return (
+            SHARE if self.share is None else float(self.share),
+            RATIO if self.ratio is None else float(self.ratio),
+        )
+
+    def learnt(self, residual: FloatArray, weight: FloatArray) -> OutlierLikelihood:
+        """EM of the mixture on residuals; the prior guess is worth 20 rows for ε and 2 outliers for c²."""
+        share, ratio = self.known
+        square, total = residual**2, weight.sum()
+        if not square.any():
+            return self
+        narrow = max(float(np.median(square)) / 0.455, 1e-12 * float(square.max()))  # median of a χ²_1
+        for _ in range(EM_STEPS):
+            log_odds = np.log(share / ((1.0 - share) * ratio)) + 0.5 * square / narrow * (1.0 - ratio**-2)
+            wide = weight * expit(log_odds)
+            narrow = float((weight - wide + wide / ratio**2) @ square / total)
+            if self.share is None:
+                share = (wide.sum() + GUESS_ROWS * SHARE) / (total + GUESS_ROWS)
+            if self.ratio is None:
+                far = float(wide @ square) / narrow + GUESS_OUTLIERS * RATIO**2
+                ratio = max(float(np.sqrt(far / (wide.sum() + GUESS_OUTLIERS))), LEAST_RATIO)
+        return OutlierLikelihood(float(share), float(ratio))
 
     def components(self, fraction: float) -> Components | None:
         return self._whole() if fraction == 1.0 else None
 
     def _whole(self) -> Components:
-        return np.array([1.0 - self.share, self.share]), np.array([1.0, self.ratio**2])
+        share, ratio = self.known
+        return np.array([1.0 - share, share]), np.array([1.0, ratio**2])
 
     def outlying(self, ratio: FloatArray) -> FloatArray:
         return ratio > 1.0
@@ -58,14 +89,17 @@ class OutlierLikelihood(ScaleMixtureLikelihood):
 
     def moments(self, f: Floats, log_scale: Floats, row_var: Floats) -> Gaussian:
         var = np.exp(log_scale) + row_var
-        return Gaussian(f, (1.0 + self.share * (self.ratio**2 - 1.0)) * var)
+        share, ratio = self.known
+        return Gaussian(f, (1.0 + share * (ratio**2 - 1.0)) * var)
 
     def cdf(self, y: Floats, f: Floats, log_scale: Floats, row_var: Floats) -> Floats:
         z = (y - f) / np.sqrt(np.exp(log_scale) + row_var)
-        return (1.0 - self.share) * ndtr(z) + self.share * ndtr(z / self.ratio)
+        share, ratio = self.known
+        return (1.0 - share) * ndtr(z) + share * ndtr(z / ratio)
 
     def sample(self, rng: np.random.Generator, f: Floats, log_scale: Floats, row_var: Floats) -> FloatArray:
         sd = np.sqrt(np.exp(log_scale) + row_var)
         shape = np.broadcast_shapes(np.shape(f), np.shape(sd))
-        wide = np.where(rng.random(shape) < self.share, self.ratio, 1.0)
+        share, ratio = self.known
+        wide = np.where(rng.random(shape) < share, ratio, 1.0)
         return f + sd * wide * rng.standard_normal(shape)

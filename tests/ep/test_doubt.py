@@ -1,0 +1,95 @@
+"""Rows set aside before a robust fit begins, and what is learnt from them."""
+
+import numpy as np
+import pytest
+
+from cavity import EPRegressor
+from cavity.ep.doubt import MOST, doubt
+from cavity.model.data import prepare
+from cavity.model.likelihoods import OutlierLikelihood, StudentTLikelihood
+from cavity.model.spec import network
+
+FAR_ROWS = np.arange(20)
+
+
+def table(gross=True, n=200, seed=0):
+    """Sums of bent functions with noise of sd 0.2, the first 20 rows far off."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = np.sin(1.5 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n)
+    if gross:
+        y[FAR_ROWS] += rng.choice([-1.0, 1.0], len(FAR_ROWS)) * rng.uniform(5.0, 40.0, len(FAR_ROWS))
+    return X, y
+
+
+@pytest.mark.parametrize("likelihood", [StudentTLikelihood(), OutlierLikelihood()])
+def test_gross_outliers_are_doubted_and_hardly_pull(likelihood):
+    prepared = prepare(*table())
+    found = doubt(network(4, 20, likelihood=likelihood), prepared.data, 0)
+    assert found.row_var[FAR_ROWS].all()
+    assert np.count_nonzero(found.row_var) <= 30
+    # with these variances the far rows pull less than ordinary noise of one sd would
+    noise = np.median(np.abs(np.delete(found.residual, FAR_ROWS)))
+    assert (np.abs(found.residual / found.row_var.clip(1e-9))[FAR_ROWS] < 1.5 / noise).all()
+
+
+def test_clean_rows_are_hardly_doubted():
+    found = doubt(network(4, 20, likelihood=StudentTLikelihood()), prepare(*table(gross=False)).data, 0)
+    assert np.count_nonzero(found.row_var) <= 10
+
+
+def test_where_half_of_the_rows_would_be_outliers_none_is():
+    rng = np.random.default_rng(1)
+    X, y = table(gross=False)
+    y[: len(y) // 2] += rng.choice([-1.0, 1.0], len(y) // 2) * rng.uniform(20.0, 40.0, len(y) // 2)
+    spec, data = network(4, 20, likelihood=StudentTLikelihood()), prepare(X, y).data
+    found = doubt(spec, data, 0)
+    assert np.mean(found.row_var > 0.0) <= MOST
+
+
+def test_target_in_units_of_the_trusted_rows():
+    X, y = table()
+    prepared = prepare(X, y, noise_var=np.full(len(y), 0.01))
+    trusted = np.arange(len(y)) >= len(FAR_ROWS)
+    after = prepared.with_target_of(trusted)
+    assert after.data.y[trusted].mean() == pytest.approx(0.0, abs=1e-9)
+    assert after.data.y[trusted].std() == pytest.approx(1.0, abs=1e-9)
+    np.testing.assert_allclose(after.scaling.y_mean + after.scaling.y_scale * after.data.y, y, atol=1e-7)
+    np.testing.assert_allclose(after.data.row_var * after.scaling.y_scale**2, 0.01)
+    assert prepared.with_target_of(np.zeros(len(y), bool)) is prepared
+
+
+def test_share_and_width_of_outliers_are_learnt():
+    rng = np.random.default_rng(2)
+    residual = 0.3 * rng.normal(size=2000)
+    residual[:300] *= 40.0
+    found = OutlierLikelihood().learnt(residual, np.ones(2000))
+    assert found.share == pytest.approx(0.15, abs=0.02)
+    assert found.ratio == pytest.approx(40.0, rel=0.1)
+    doubled = OutlierLikelihood().learnt(np.tile(residual, 2), np.ones(4000))
+    weighted = OutlierLikelihood().learnt(residual, np.full(2000, 2.0))
+    assert (weighted.share, weighted.ratio) == pytest.approx((doubled.share, doubled.ratio))
+
+
+def test_what_is_given_is_not_learnt():
+    residual = np.random.default_rng(3).standard_t(2.0, 500)
+    assert OutlierLikelihood(0.1, 30.0).learnt(residual, np.ones(500)) == OutlierLikelihood(0.1, 30.0)
+    assert OutlierLikelihood(share=0.1).learnt(residual, np.ones(500)).share == 0.1
+    exact = OutlierLikelihood()
+    assert exact.learnt(np.zeros(5), np.ones(5)) is exact
+
+
+def test_without_outliers_the_guess_stays():
+    found = OutlierLikelihood().learnt(np.random.default_rng(4).normal(size=500), np.ones(500))
+    assert found.share < 0.03 and 3.0 <= found.ratio < 20.0
+
+
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+def test_order_and_unit_of_rows_with_outliers_do_not_matter():
+    X, y = table()
+    order = np.random.default_rng(5).permutation(len(y))
+    model = {"n_hidden": 4, "n_starts": 1, "max_iter": 8, "likelihood": "outliers"}
+    one = EPRegressor(**model).fit(X, y)
+    other = EPRegressor(**model).fit(X[order], 1000.0 * y[order])
+    np.testing.assert_allclose(1000.0 * one.predict(X), other.predict(X), rtol=1e-6, atol=1e-3)
+    assert one.likelihood_.share == pytest.approx(0.1, abs=0.03)
