@@ -58,7 +58,10 @@ def published(params: dict[str, Any], split: int) -> Problem:
 
 
 def outliers(params: dict[str, Any], split: int) -> Problem:
-    """Friedman's first function with noise; unless ``clean``, a tenth of the training rows are far off."""
+    """Friedman's first function with noise; unless ``clean``, a tenth of the training rows are far off.
+
+    ``known`` leaves these rows out, as nobody could who does not know them.
+    """
     n = params["n"]
     X, y = make_friedman1(n + FRESH_ROWS, n_features=10, noise=1.0, random_state=split)
     truth = make_friedman1(n + FRESH_ROWS, n_features=10, noise=0.0, random_state=split)[1]
@@ -67,7 +70,8 @@ def outliers(params: dict[str, Any], split: int) -> Problem:
     shift = GROSS * np.std(y[:n]) * rng.normal(size=len(wrong))
     if not params.get("clean"):
         y[wrong] += shift
-    return Problem(X[:n], y[:n], X[n:], y[n:], f_test=truth[n:])
+    train = np.setdiff1d(np.arange(n), wrong) if params.get("known") else slice(n)
+    return Problem(X[train], y[train], X[n:], y[n:], f_test=truth[n:])
 
 
 PROTOCOLS = {"k_fold": k_fold, "published": published, "outliers": outliers}

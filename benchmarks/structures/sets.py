@@ -10,7 +10,7 @@ from benchmarks.harness import Bar, differences, values
 from benchmarks.harness.benchmark import Row
 
 CAVITY, GAUSSIAN, STUDENT = "cavity", "cavity_gaussian", "cavity_student_t"
-OUTLIERS, CLEAN = "cavity_outliers", "cavity_clean"
+OUTLIERS, CLEAN, KNOWN = "cavity_outliers", "cavity_clean", "cavity_known"
 LOGISTIC, GP, LASSO = "logistic_cv", "gp_classifier", "lasso_cv"
 
 
@@ -28,6 +28,7 @@ METHODS = {
     STUDENT: Method(REGRESSOR, {"likelihood": "student-t"}),
     OUTLIERS: Method(REGRESSOR, {"likelihood": "outliers"}),
     CLEAN: Method(REGRESSOR, {"likelihood": "gaussian"}, {"clean": True}),
+    KNOWN: Method(REGRESSOR, {"likelihood": "gaussian"}, {"known": True}),
     LOGISTIC: Method("logistic_cv"),
     GP: Method("gp_classifier"),
     LASSO: Method("lasso_cv"),
@@ -151,7 +152,7 @@ SETS = {
     "gross_outliers": Set(
         {"protocol": "outliers", "n": 200},
         5,
-        (CAVITY, GAUSSIAN, STUDENT, OUTLIERS, CLEAN),
+        (CAVITY, GAUSSIAN, STUDENT, OUTLIERS, CLEAN, KNOWN),
         (),
         ("mse", "mse_f", "mlpd"),
         {"n": 60},
@@ -173,7 +174,7 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
     for name, of in SETS.items():
         for goal in of.goals:
             out.append(_goal(rows, name, goal) if isinstance(goal, Goal) else _against(rows, name, goal))
-    return [*out, _most(rows), _robust(rows, STUDENT), _robust(rows, OUTLIERS)]
+    return [*out, _most(rows), *(_robust(rows, m) for m in (CAVITY, STUDENT, OUTLIERS))]
 
 
 def _goal(rows: Sequence[Row], name: str, goal: Goal) -> Bar:

@@ -6,7 +6,7 @@ import pytest
 from cavity import EPRegressor
 from cavity.ep.doubt import MOST, doubt
 from cavity.model.data import prepare
-from cavity.model.likelihoods import OutlierLikelihood, StudentTLikelihood
+from cavity.model.likelihoods import GaussianLikelihood, OutlierLikelihood, StudentTLikelihood
 from cavity.model.spec import network
 
 FAR_ROWS = np.arange(20)
@@ -93,3 +93,15 @@ def test_order_and_unit_of_rows_with_outliers_do_not_matter():
     other = EPRegressor(**model).fit(X[order], 1000.0 * y[order])
     np.testing.assert_allclose(1000.0 * one.predict(X), other.predict(X), rtol=1e-6, atol=1e-3)
     assert one.likelihood_.share == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+def test_the_default_tries_outliers_where_few_rows_make_the_spread():
+    model = {"n_hidden": 4, "n_starts": 1, "max_iter": 8}
+    gross = EPRegressor(**model).fit(*table())
+    assert isinstance(gross.likelihood_, OutlierLikelihood)
+    assert set(FAR_ROWS) <= set(gross.outliers_)
+    X, y = table(gross=False)
+    assert isinstance(EPRegressor(**model).fit(X, y).likelihood_, GaussianLikelihood)
+    heavy = y + 0.1 * np.random.default_rng(6).standard_t(2.0, len(y))
+    assert isinstance(EPRegressor(**model).fit(X, heavy).likelihood_, GaussianLikelihood)

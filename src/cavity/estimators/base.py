@@ -109,6 +109,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         """The likelihood, or several to choose from by leave-one-out."""
         return [GaussianLikelihood()]
 
+    def _also(self, posterior: MixturePosterior, spec: ModelSpec) -> list[Likelihood]:
+        """Further likelihoods to choose from, once the first fit is known."""
+        return []
+
     def _prior_family(self, n_inputs: int, prior: Any) -> tuple[Any, str, tuple[float, float] | None]:
         """Prior of the input weights, its groups and hyperprior where the parameters give none."""
         return prior, default_groups(prior), None
@@ -241,6 +245,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             fits = [
                 self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
                 for likelihood in self._likelihoods()
+            ]
+            fits += [
+                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
+                for likelihood in self._also(*fits[0])
             ]
             self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
             prepared = self.posterior_.main.prepared
