@@ -162,17 +162,22 @@ def test_optimistic_rows_are_named():
     assert "4, 17 (counted from 0)" in text
 
 
-def test_an_outlier_is_named_by_its_row():
+@pytest.mark.parametrize(
+    ("likelihood", "level", "phrase"),
+    [("gaussian", CAUTION, "too far from"), ("outliers", NOTE, "Outliers to the noise model")],
+)
+def test_an_outlier_is_named_by_its_row(likelihood, level, phrase):
     X, y = table(60, 2, seed=11)
     y[23] += 40.0 * np.std(y)
     weight = np.ones(60)
     weight[:3] = 0.0  # rows the engine never sees shift its numbers, not ours
-    model = fit(2, X, y, sample_weight=weight, max_iter=15, activation="linear")
-    (text,) = [t for t in texts(model, CAUTION) if "too far from" in t]
-    assert "23 (counted from 0)" in text
-    (text,) = [w.text for w in all_worries(model, first_row=1) if "too far from" in w.text]
+    settings = {"max_iter": 15, "activation": "linear", "likelihood": likelihood}
+    model = fit(2, X, y, sample_weight=weight, **settings)
+    (text,) = [t for t in texts(model, level) if phrase in t]
+    assert "1 row " in text and "23 (counted from 0)" in text
+    (text,) = [w.text for w in all_worries(model, first_row=1) if phrase in w.text]
     assert "24 (counted from 1)" in text
-    assert not any("too far from" in t for t in texts(fitted()))
+    assert not any(phrase in t for t in texts(fitted()))
 
 
 def test_noise_is_called_useless_and_constant_columns_are_noted():

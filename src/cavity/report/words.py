@@ -172,6 +172,7 @@ def worries(
         *_miscalibrated(judged, ""),
         *([] if given is None else _miscalibrated(given, " on the given rows")),
         *_outliers(judged, first_row),
+        *_set_aside(reading, first_row),
         *units(model, reading),
         *(Worry(NOTE, note) for note in reading.prepared.notes),
     ]
@@ -187,6 +188,21 @@ def stacked(reading: Reading) -> list[Worry]:
         "optimistic; a test set or cross-validation is not."
     )
     return [Worry(NOTE, text)]
+
+
+def _set_aside(reading: Reading, first_row: int) -> list[Worry]:
+    """Rows that robust noise took for outliers."""
+    found = reading.posterior.outlier_probability[reading.engine_rows] > 0.5
+    if not found.any():
+        return []
+    return [
+        Worry(
+            NOTE,
+            f"Outliers to the noise model, with a probability above one half: "
+            f"{count(int(found.sum()), 'row')} that hardly shaped the fit, "
+            f"{row_list(reading.rows[found], first_row)}. Look for errors there.",
+        )
+    ]
 
 
 def ranked(found: list[Worry]) -> list[Worry]:
