@@ -22,8 +22,8 @@ NOISE_VAR, PRIOR_VAR = 0.1, 0.3  # of the MAP network: enough noise that it need
 FAR = 3.0  # scales from the network that make a row doubtful
 MOST = 0.3  # where more than this share of the rows is doubtful, they are no outliers
 # And where they make the sd of the target less than so many times what it is without them, they do no harm:
-# fits that begin with all rows are then better. It is 3 where a tenth is grossly wrong, at most 1.16 on the sets
-# of the benchmarks.
+# fits that begin with all rows are then better. It is 3 where a tenth is grossly wrong, at most 1.16 on the
+# sets of the benchmarks.
 GROSS = 1.5
 
 
