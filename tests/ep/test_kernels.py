@@ -14,7 +14,9 @@ from cavity.ep.state import EPState
 from cavity.ep.sweep import active_mask
 from cavity.model.activations import Activation, Erf
 from cavity.numerics import fastmath
-from cavity.numerics.kernel_tilted import ERF, LINEAR, MAX_NODES, h_tilted, noise_tilted
+from cavity.numerics.kernel_grids import MAX_NODES
+from cavity.numerics.kernel_noise import noise_tilted
+from cavity.numerics.kernel_tilted import ERF, LINEAR, h_tilted
 from cavity.numerics.kernel_units import erf_moments
 from cavity.numerics.quadrature import gauss_hermite, gauss_legendre
 from cavity.types import Gaussian
@@ -137,6 +139,34 @@ def test_tilted_activation(kind, level):
     errors = h_errors(level, kind)
     assert np.median(errors) < TYPICAL
     assert np.max(errors) < WORST
+
+
+def draw_well_known_row(rng):
+    """Little noise and well-known output weights: units anywhere from the bend to far into saturation."""
+    mc, sd = rng.uniform(-7.0, 7.0), 10.0 ** rng.uniform(-2.0, 0.7)
+    noise = 10.0 ** rng.uniform(-6.0, -2.0)
+    mu = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-1.5, 0.7)
+    s = (mu * 10.0 ** rng.uniform(-3.0, -0.5)) ** 2
+    h = mc + sd * rng.standard_normal() * rng.choice([1.0, 3.0])  # where the target wants it
+    moments = Erf().moments(Gaussian(mc, sd**2))
+    t0 = noise * 10.0 ** rng.uniform(0.0, 1.5) + s
+    c = rng.uniform(-0.9, 0.9) * np.sqrt(s * (t0 - noise))
+    r0 = mu * (erf(h / ROOT_2) - moments.mean) + rng.standard_normal() * np.sqrt(t0)
+    return (mc, sd**2, ERF, 1.0, moments.mean, mu, s, c, t0, r0, noise)
+
+
+def test_little_noise_takes_few_nodes():
+    """An even grid over the cavity, as fine as the likelihood at its steepest, would have thousands."""
+    rng = np.random.default_rng(3)
+    rows = [draw_well_known_row(rng) for _ in range(150)]
+    errors, nodes = np.empty(len(rows)), np.empty(len(rows))
+    for i, row in enumerate(rows):
+        mean, var, nodes[i] = h_tilted(*row, WORK)
+        true_mean, true_var = h_oracle(row)
+        errors[i] = max(abs(mean - true_mean) / np.sqrt(true_var), abs(var / true_var - 1.0))
+    assert np.max(errors) < WORST
+    assert np.median(nodes) < 70
+    assert np.quantile(nodes, 0.8) < 200
 
 
 EXTREMES = {

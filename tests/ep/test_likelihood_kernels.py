@@ -25,8 +25,9 @@ from cavity.model.likelihoods import (
 )
 from cavity.model.spec import Noise, network
 from cavity.numerics.kernel_activations import h_tilted_by
+from cavity.numerics.kernel_grids import MAX_NODES
 from cavity.numerics.kernel_likelihoods import PROBIT, probit, scale_tilted
-from cavity.numerics.kernel_tilted import ERF, LINEAR, MAX_NODES
+from cavity.numerics.kernel_tilted import ERF, LINEAR
 from cavity.numerics.normal import half_line_moments, log_cdf
 from cavity.types import Gaussian
 

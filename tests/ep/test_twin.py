@@ -1,4 +1,4 @@
-"""The compiled row kernel and its plain twin do the same arithmetic; other activations run on the twin."""
+"""The compiled row kernel and its plain twin agree; other activations run on the twin."""
 
 import pickle
 from functools import cache
@@ -20,8 +20,8 @@ from cavity.model.spec import Noise, network
 from cavity.result.loo import leave_one_out
 from cavity.types import Gaussian
 
-# Same nodes, other order of summation and another erf (8e-16): 3e-14 measured, h sites being worst.
-SAME = 1e-12
+# The kernel lays fewer nodes than the twin: 6e-12 measured, h sites being worst.
+SAME = 1e-9
 N_ROWS, N_UNITS = 30, 3
 
 

@@ -1,6 +1,6 @@
 r"""The plain NumPy twin of the row kernel, for any activation and likelihood *(paper, Apps. A–E)*.
 
-Read this to follow the equations; the compiled kernel does the same arithmetic on the same nodes.
+Read this to follow the equations; the compiled kernel does the same arithmetic, on fewer nodes where it can.
 Everything a likelihood has to answer is ``log_z`` with two derivatives (`cavity.model.likelihoods`):
 with g = -∂ and curvature from E[∂] and E[∂²] + Var[∂] over the tilted θ, the moments of v below are
 eqs. mq_tilted_v2 and Sq_tilted_v2 for the Gaussian likelihood.

@@ -9,8 +9,9 @@ from scipy.special import ndtr
 
 from cavity.model.activations import Activation
 from cavity.model.spec import ModelSpec
-from cavity.numerics import kernel_tilted as nodes
+from cavity.numerics import kernel_grids as nodes
 from cavity.numerics.bounded import LogFactor, bounded_grids, chunks, grid_moments
+from cavity.numerics.kernel_tilted import likelihood_mode
 from cavity.numerics.quadrature import log_trapezoid_moments
 from cavity.types import FloatArray, Floats, Gaussian, IntArray
 
@@ -152,7 +153,7 @@ def tilted_activations(
         mode = np.full(len(todo), np.nan)
         for place, i in enumerate(todo):
             if not np.isnan(rest[i]):
-                mode[place] = nodes.likelihood_mode(code, scale, given.g_mean[i], given.mu[i], rest[i])
+                mode[place] = likelihood_mode(code, scale, given.g_mean[i], given.mu[i], rest[i])
     here = Gaussian(m[todo], v[todo])
     grids = bounded_grids(
         lambda h, items: log_factor(h, todo[items]), here, gain[todo], step[todo], mode, kink=activation.kink

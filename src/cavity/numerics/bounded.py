@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cavity.numerics.kernel_tilted import DIRECT, MAX_GAIN, MAX_NODES, PANEL, TAIL
+from cavity.numerics.kernel_grids import DIRECT, MAX_GAIN, MAX_NODES, TAIL
+from cavity.numerics.kernel_tilted import PANEL
 from cavity.numerics.quadrature import gauss_legendre
 from cavity.types import FloatArray, Gaussian, IntArray
 

@@ -11,35 +11,16 @@ import math
 from numba import njit
 
 from cavity.numerics.fastmath import erf, erfcx, exp_nonpositive
-from cavity.numerics.kernel_likelihoods import MIXTURE, PROBIT, likelihood_at, mixture, probit
-from cavity.numerics.kernel_tilted import (
-    _JIT,
-    DIRECT,
-    ERF_SPACING,
-    MAX_GAIN,
-    MAX_NODES,
-    SATURATED,
-    SPACING,
-    TAIL,
-    likelihood_mode,
-    panel_nodes,
-    weighted_moments,
-)
-from cavity.numerics.kernel_units import COSINE, ERF, LINEAR, RELU, SINE, unit_value, unit_values
+from cavity.numerics.kernel_grids import DIRECT, MAX_GAIN, MAX_NODES, SATURATED, TAIL
+from cavity.numerics.kernel_likelihoods import MIXTURE, PROBIT, likelihood_at, log_likelihood, mixture
+from cavity.numerics.kernel_tilted import likelihood_mode, panel_nodes, spacing, weighted_moments
+from cavity.numerics.kernel_trim import TRIM, falls, fewest_nodes, halves_moments, trimmed_ends
+from cavity.numerics.kernel_units import _JIT, COSINE, ERF, LINEAR, RELU, SINE, unit_value, unit_values
 
 _RSQRT2 = 1.0 / math.sqrt(2.0)
-_ERF_SLOPE = math.sqrt(2.0 / math.pi)
 # Components below this share all over a grid are left out of it; together they change log Z by less than
 # 1e-7. 1e-12 would keep all of them for a Student-t of four degrees of freedom.
 _SHARE = 1e-8
-
-
-@njit(**_JIT)
-def _log_likelihood(like, y, resid, var, sigma2, mix):
-    """log Z up to what does not depend on m and V."""
-    if like == PROBIT:
-        return probit(-y * resid / math.sqrt(1.0 + var))[0]
-    return mixture(resid * resid, var, sigma2, mix)[0]
 
 
 @njit(**_JIT)
@@ -48,7 +29,7 @@ def _bounds(like, y, resid, var, var_min, sigma2, mix):
 
     The last is r²/2V_y for a Gaussian; a mixture's is largest where a wider component takes over.
     """
-    at = _log_likelihood(like, y, resid, var, sigma2, mix)
+    at = log_likelihood(like, y, resid, var, sigma2, mix)
     if like == PROBIT:
         return 0.0, 1.0 / (1.0 + var_min), -at, at
     upper, curvature, _ = mixture(0.0, var_min, sigma2, mix)
@@ -181,14 +162,27 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     upper, curvature, misfit, at_mean = _bounds(like, y, resid, var, var_min, sigma2, mix)
     gain = max(0.0, upper - at_mean)
     t_min = 1.0 / curvature
-    slope = abs(scale) * (_ERF_SLOPE if kind == ERF else 1.0)
-    step = SPACING / math.sqrt(prec + slope * slope * (mu * mu + s) * curvature * (1.0 + 4.0 * misfit))
-    if kind != LINEAR:
-        step = min(step, ERF_SPACING)
-    if s > 0.0:
-        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
     half = sd * math.sqrt(2.0 * (TAIL + gain))
     lo, hi = mc - half, mc + half
+    step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, misfit)
+    mode = math.nan
+    if hi - lo > TRIM * step:
+        best, centre = at_mean, math.nan
+        mode = likelihood_mode(kind, scale, mg, mu, r0) if like == MIXTURE else math.nan
+        if abs(mode - mc) < half:
+            d = scale * unit_value(kind, mode) - mg
+            p = log_likelihood(like, y, 0.0, max(v0 + d * (2.0 * c + d * s), 0.0), sigma2, mix)
+            p -= 0.5 * (mode - mc) ** 2 * prec
+            if p > best:
+                best, centre = p, mode
+                gain = max(0.0, upper - p)
+                misfit = min(misfit, gain)
+                half = sd * math.sqrt(2.0 * (TAIL + gain))
+        lo, hi = trimmed_ends(
+            mc, prec, mc - half, mc + half, centre, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
+            0.0, best, gain,
+        )  # fmt: skip
+        step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, misfit)
     first, last = 0, 0
     if like == MIXTURE:
         periodic = kind in (SINE, COSINE)  # the others are monotone: their ends are extremes
@@ -198,16 +192,32 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             r0 - mu * d_lo, r0 - mu * d_hi,
             v0 + d_lo * (2.0 * c + d_lo * s), v0 + d_hi * (2.0 * c + d_hi * s), var_min, sigma2, mix,
         )  # fmt: skip
-    if kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN:
-        mean, spread, n = _wide(
+    n = int((hi - lo) / step) + 2
+    p_row = work[0]
+    saturates = kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN
+    most = int(2.0 * SATURATED / step) + 2 if saturates else n
+    if most > TRIM and gain <= MAX_GAIN and falls(kind, mu, s, gain):
+        count = fewest_nodes(prec, lo - mc, hi - mc, mode - mc, mc, kind, scale, mu, s, t_min)
+        while count < min(most, DIRECT):
+            coarse = (hi - lo) / (count - 1)
+            _fill(
+                lo, coarse, count, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last,
+                upper, work,
+            )  # fmt: skip
+            for q in range(count):
+                z = lo - mc + coarse * q
+                p_row[q] *= exp_nonpositive(-0.5 * z * z * prec)
+            mean, spread = halves_moments(lo - mc, coarse, p_row, count)
+            if spread > 0.0:
+                return mc + mean, spread, count
+            count *= 2
+    if saturates:
+        mean, spread, wide = _wide(
             mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
         )  # fmt: skip
         if spread > 0.0:
-            return mean, spread, n
-    n = int((hi - lo) / step) + 2
-    p_row = work[0]
+            return mean, spread, wide
     if n > DIRECT or gain > MAX_GAIN:
-        mode = likelihood_mode(kind, scale, mg, mu, r0) if like == MIXTURE else math.nan
         for _ in range(6):
             coarse = (hi - lo) / (DIRECT - 1)
             best = -math.inf
@@ -218,7 +228,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
                     continue
                 d = scale * unit_value(kind, h) - mg
                 v = max(v0 + d * (2.0 * c + d * s), 0.0)
-                p = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+                p = log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
                 best = max(best, p)
                 if q >= 0:
                     p_row[q] = p
@@ -243,7 +253,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             h = work[1, q]
             d = scale * unit_value(kind, h) - mg
             v = max(v0 + d * (2.0 * c + d * s), 0.0)
-            p_row[q] += _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+            p_row[q] += log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
         mean, spread = weighted_moments(work[1], p_row, n)
         return mean, spread, n
     step = (hi - lo) / (n - 1)
@@ -258,7 +268,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             h = lo + step * q
             d = scale * unit_value(kind, h) - mg
             v = max(v0 + d * (2.0 * c + d * s), 0.0)
-            p_row[q] = _log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
+            p_row[q] = log_likelihood(like, y, r0 - mu * d, v, sigma2, mix) - 0.5 * (h - mc) ** 2 * prec
             best = max(best, p_row[q])
         for q in range(n):
             p_row[q] = math.exp(p_row[q] - best)

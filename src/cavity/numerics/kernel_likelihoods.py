@@ -17,14 +17,8 @@ import math
 from numba import njit
 
 from cavity.numerics.fastmath import erfcx, exp_nonpositive
-from cavity.numerics.kernel_tilted import (
-    _JIT,
-    DIRECT,
-    LOG_SCALE_SPACING,
-    LOG_SCALE_TAIL,
-    MAX_NODES,
-    SPACING,
-)
+from cavity.numerics.kernel_grids import DIRECT, LOG_SCALE_SPACING, LOG_SCALE_TAIL, MAX_NODES, SPACING
+from cavity.numerics.kernel_units import _JIT
 
 GAUSSIAN, PROBIT, MIXTURE = 0, 1, 2
 
@@ -75,6 +69,16 @@ def mixture(r2, var, sigma2, mix):
             s2 += w * inverse * inverse
     inverse = s1 / s0
     return shift + math.log(s0), inverse, max(s2 / s0 - inverse * inverse, 0.0)
+
+
+@njit(**_JIT)
+def log_likelihood(like, y, resid, var, sigma2, mix):
+    """log Z up to what does not depend on m and V; a Gaussian's ``var`` includes the noise."""
+    if like == GAUSSIAN:
+        return -0.5 * (resid * resid / var + math.log(var))
+    if like == PROBIT:
+        return probit(-y * resid / math.sqrt(1.0 + var))[0]
+    return mixture(resid * resid, var, sigma2, mix)[0]
 
 
 @njit(**_JIT)

@@ -6,7 +6,7 @@ import math
 
 from numba import njit
 
-from cavity.numerics.kernel_tilted import _JIT
+from cavity.numerics.kernel_units import _JIT
 
 # A cavity whose remaining share of the precision is below this counts as improper. With float64
 # marginals accurate to ~1e-13 a share of 1e-9 still has four digits; proper cavities of rows that

@@ -16,16 +16,12 @@ import numpy as np
 from numba import njit
 
 from cavity.numerics.kernel_activations import h_tilted_by
+from cavity.numerics.kernel_grids import MAX_NODES
 from cavity.numerics.kernel_likelihoods import GAUSSIAN, PROBIT, likelihood_at, scale_tilted
+from cavity.numerics.kernel_noise import log_power, noise_tilted
 from cavity.numerics.kernel_output import IMPROPER, damp_output_site
-from cavity.numerics.kernel_tilted import (
-    _JIT,
-    MAX_NODES,
-    _log_power,
-    h_tilted,
-    noise_tilted,
-)
-from cavity.numerics.kernel_units import unit_moments
+from cavity.numerics.kernel_tilted import h_tilted
+from cavity.numerics.kernel_units import _JIT, unit_moments
 
 
 @njit(**_JIT)
@@ -160,7 +156,7 @@ def _visit(
         if like == GAUSSIAN:
             t = f_var + sigma2 / eta
             slope, curvature = resid / t, 1.0 / t
-            log_z = -0.5 * (math.log(t) + resid * slope - (1.0 - eta) * math.log(sigma2)) + _log_power(eta)
+            log_z = -0.5 * (math.log(t) + resid * slope - (1.0 - eta) * math.log(sigma2)) + log_power(eta)
         else:
             log_z, slope, second = likelihood_at(like, y[i], resid, f_var, sigma2, eta, mix)
             curvature = -second

@@ -15,28 +15,33 @@ import numpy as np
 from numba import njit
 
 from cavity.numerics.fastmath import erf, exp_nonpositive
-from cavity.numerics.kernel_units import _JIT, ERF, LINEAR, RELU, unit_inverse, unit_value, unit_values
-
-# Trapezoid rule for the tilted densities. Nodes lie on a uniform grid that covers every point whose
-# log density is within TAIL of the density at the cavity mean; e^-28 = 7e-13. Spacing in units of the
-# narrowest feature: 0.5 keeps mean and variance to 1e-9 on the draws of tests/ep/test_kernels.py, 0.7
-# gives 1e-6, 0.4 changes nothing but the time.
-TAIL = 28.0
-SPACING = 0.5
-ERF_SPACING = 0.5  # erf(h/√2) bends on the scale 1
-SATURATED = 6.5  # 1 - erf(6.5/√2) = 8e-11: beyond it the likelihood of a row no longer changes
-LOG_SCALE_TAIL = 36.0  # rows, not activations: a wider grid costs little
-LOG_SCALE_SPACING = 0.3  # log-variance: e^θ bends on the scale 1
-DIRECT = 256  # grids up to this many nodes are integrated at once, larger ones are trimmed first
-MAX_NODES = 4096
-MAX_GAIN = 300.0  # above this log-likelihood gain the shifted weights could underflow: trim first
+from cavity.numerics.kernel_grids import (
+    DIRECT,
+    ERF_SPACING,
+    MAX_GAIN,
+    MAX_NODES,
+    SATURATED,
+    SPACING,
+    TAIL,
+)
+from cavity.numerics.kernel_likelihoods import GAUSSIAN
+from cavity.numerics.kernel_trim import TRIM, falls, fewest_nodes, halves_moments, trimmed_ends
+from cavity.numerics.kernel_units import (
+    _JIT,
+    ERF,
+    LINEAR,
+    RELU,
+    steepest,
+    unit_inverse,
+    unit_value,
+    unit_values,
+)
 
 # Panels of a unit with a kink: 10 Gauss–Legendre nodes over six spacings of the trapezoid rule, 1e-9.
 PANEL = 6.0
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
 _RSQRT2 = 1.0 / math.sqrt(2.0)
-_ERF_SLOPE = math.sqrt(2.0 / math.pi)
-_LOG_2PI = math.log(2.0 * math.pi)
+_NO_MIX = np.zeros((2, 1))
 
 
 @njit(**_JIT)
@@ -49,7 +54,7 @@ def _h_log_density(h, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise):
 
 
 @njit(**_JIT)
-def _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise, work):
+def _h_weights(lo, step, n, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     """Unnormalised tilted weights on a grid into work[0]; returns their sum and first moment."""
     c2 = 2.0 * c
     s0 = 0.0
@@ -62,7 +67,7 @@ def _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, 
         t = max(t0 + d * (c2 + d * s), noise)
         root = 1.0 / math.sqrt(t)
         r = (r0 - mu * d) * root
-        weight = exp_nonpositive(min(-0.5 * (z * z * prec + r * r) - shift, 0.0)) * root
+        weight = exp_nonpositive(min(-0.5 * (z * z * prec + r * r), 0.0)) * root
         w[q] = weight
         s0 += weight
         s1 += weight * z
@@ -70,7 +75,7 @@ def _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, 
 
 
 @njit(**_JIT)
-def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
+def _h_wide(mc, vc, step, scale, mg, mu, s, c, t0, r0, noise):
     r"""Tilted moments of an erf unit under a cavity wider than the bend of erf.
 
     The likelihood L(h) is constant beyond ±SATURATED. With a = L(-∞), b = L(∞) - L(-∞) the part
@@ -86,11 +91,11 @@ def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
     d = -scale - mg
     t = max(t0 + d * (c2 + d * s), noise)
     r = r0 - mu * d
-    low = exp_nonpositive(min(-0.5 * r * r / t - shift, 0.0)) / math.sqrt(t)
+    low = exp_nonpositive(min(-0.5 * r * r / t, 0.0)) / math.sqrt(t)
     d = scale - mg
     t = max(t0 + d * (c2 + d * s), noise)
     r = r0 - mu * d
-    rise = exp_nonpositive(min(-0.5 * r * r / t - shift, 0.0)) / math.sqrt(t) - low
+    rise = exp_nonpositive(min(-0.5 * r * r / t, 0.0)) / math.sqrt(t) - low
     s0 = 0.0
     s1 = 0.0
     s2 = 0.0
@@ -101,7 +106,7 @@ def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
         t = max(t0 + d * (c2 + d * s), noise)
         root = 1.0 / math.sqrt(t)
         r = (r0 - mu * d) * root
-        rest = exp_nonpositive(min(-0.5 * r * r - shift, 0.0)) * root - low - rise * 0.5 * (1.0 + e)
+        rest = exp_nonpositive(min(-0.5 * r * r, 0.0)) * root - low - rise * 0.5 * (1.0 + e)
         z = h - mc
         w = rest * exp_nonpositive(-0.5 * z * z * prec)
         s0 += w
@@ -118,6 +123,19 @@ def _h_wide(mc, vc, step, shift, scale, mg, mu, s, c, t0, r0, noise):
     if not (total > 1e-6 * (low + abs(rise)) and var > 0.02 * second):
         return 0.0, -1.0, n
     return mc + first, var, n
+
+
+@njit(**_JIT)
+def spacing(prec, kind, scale, lo, hi, mu, s, t_min, misfit):
+    """Step of a grid of h from lo to hi that resolves cavity, unit and likelihood; its misfit is r²/2T."""
+    slope = abs(scale) * steepest(kind, lo, hi)
+    # The curvature of r²/2T in g is at most (μ² + s)(1 + 4·r²/2T)/T, since T is quadratic in g.
+    step = SPACING / math.sqrt(prec + slope * slope * (mu * mu + s) / t_min * (1.0 + 4.0 * misfit))
+    if kind != LINEAR:
+        step = min(step, ERF_SPACING)
+    if s > 0.0:  # T(h) vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
+        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
+    return step
 
 
 @njit(**_JIT)
@@ -181,30 +199,50 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
     sd = math.sqrt(vc)
     prec = 1.0 / vc
     t_min = max(noise, t0 - c * c / s) if s > 0.0 else t0
-    slope = abs(scale) * (_ERF_SLOPE if kind == ERF else 1.0)
     d = scale * unit_value(kind, mc) - mg
     t = max(t0 + d * (2.0 * c + d * s), noise)
     r = r0 - mu * d
     at_mean = -0.5 * r * r / t
     gain = max(0.0, -at_mean + 0.5 * math.log(t / t_min))
-    # The curvature of r²/2T in g is at most (μ² + s)(1 + 4·r²/2T)/T, since T is quadratic in g.
-    curvature = slope * slope * (mu * mu + s) / t_min
-    narrow = 1.0 / math.sqrt(prec + curvature * (1.0 + 4.0 * gain))
-    step = SPACING * narrow
-    if kind != LINEAR:
-        step = min(step, ERF_SPACING)
-    if s > 0.0:  # T(h) vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
-        step = min(step, 0.25 * math.sqrt(t_min / s) / slope)
     half = sd * math.sqrt(2.0 * (TAIL + gain))
-    lo, hi = -half, half  # relative to the cavity mean
+    lo, hi = mc - half, mc + half
+    step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, gain)
+    mode = math.nan
+    if hi - lo > TRIM * step:
+        best = at_mean - 0.5 * math.log(t)
+        mode = likelihood_mode(kind, scale, mg, mu, r0)
+        centre = math.nan
+        if abs(mode - mc) < half:
+            p = _h_log_density(mode, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise)
+            if p > best:  # nothing lies above it by more than what its cavity takes from it
+                best, centre = p, mode
+                gain = max(0.0, -0.5 * math.log(t_min) - p)
+                half = sd * math.sqrt(2.0 * (TAIL + gain))
+        lo, hi = trimmed_ends(
+            mc, prec, mc - half, mc + half, centre, kind, scale, mg, mu, s, c, t0, r0, GAUSSIAN, 0.0, 0.0,
+            _NO_MIX, noise, best, gain,
+        )  # fmt: skip
+        step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, gain)
+    lo, hi = lo - mc, hi - mc
+    mode -= mc
     n = int((hi - lo) / step) + 2
-    if kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN:
-        mean, var, wide = _h_wide(mc, vc, step, min(0.0, at_mean + gain), scale, mg, mu, s, c, t0, r0, noise)
+    saturates = kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN
+    most = int(2.0 * SATURATED / step) + 2 if saturates else n
+    if most > TRIM and gain <= MAX_GAIN and falls(kind, mu, s, gain):
+        count = fewest_nodes(prec, lo, hi, mode, mc, kind, scale, mu, s, t_min)
+        while count < min(most, DIRECT):
+            coarse = (hi - lo) / (count - 1)
+            _h_weights(lo, coarse, count, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise, work)
+            mean, var = halves_moments(lo, coarse, work[0], count)
+            if var > 0.0:
+                return mc + mean, var, count
+            count *= 2
+    if saturates:
+        mean, var, wide = _h_wide(mc, vc, step, scale, mg, mu, s, c, t0, r0, noise)
         if var > 0.0:
             return mean, var, wide
     trimmed = n > DIRECT or gain > MAX_GAIN
     if trimmed:
-        mode = likelihood_mode(kind, scale, mg, mu, r0) - mc
         for _ in range(6):
             coarse = (hi - lo) / (DIRECT - 1)
             best = -math.inf
@@ -257,8 +295,7 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
             s1 += w * (lo + step * q)
     else:
         step = (hi - lo) / (n - 1)
-        shift = min(0.0, at_mean + gain)
-        s0, s1 = _h_weights(lo, step, n, shift, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise, work)
+        s0, s1 = _h_weights(lo, step, n, mc, prec, kind, scale, mg, mu, s, c, t0, r0, noise, work)
     mean = s1 / s0
     s2 = 0.0
     w_row = work[0]
@@ -266,103 +303,3 @@ def h_tilted(mc, vc, kind, scale, mg, mu, s, c, t0, r0, noise, work):
         z = lo + step * q - mean
         s2 += w_row[q] * z * z
     return mc + mean, s2 / s0, n
-
-
-@njit(**_JIT)
-def _noise_log_density(theta, mc, vc, f_var, r2, row_var, eta):
-    sigma2 = math.exp(theta) + row_var
-    t = f_var + sigma2 / eta
-    return -0.5 * ((theta - mc) ** 2 / vc + math.log(t) + r2 / t - (1.0 - eta) * math.log(sigma2))
-
-
-@njit(**_JIT)
-def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
-    r"""Tilted moments of θ = log σ² (paper, eq. qtheta_tilted) and of 1/V_y (eqs. mq/Sq_tilted_v2).
-
-    Density N(θ | mc, vc) · Z(θ) N(y | m_f, V_f + σ²/η), σ² = e^θ + row_var. Returns
-    log Ẑ, E θ, Var θ, E[1/V_y], Var[1/V_y], all centred.
-    """
-    sd = math.sqrt(vc)
-    r2 = resid * resid
-    at_mean = _noise_log_density(mc, mc, vc, f_var, r2, row_var, eta)
-    # log-likelihood over all θ is at most its value at V_y = max(r²/η, smallest V_y)
-    t_best = max(r2 / eta, f_var + row_var / eta)
-    bound = -0.5 * (eta * math.log(t_best) + r2 / t_best - (1.0 - eta) * math.log(eta))
-    gain = max(0.0, bound - at_mean)
-    half = sd * math.sqrt(2.0 * (LOG_SCALE_TAIL + gain))
-    lo, hi = -half, half
-    # -r²/2V_y curves by at most 2·r²/2V_y in θ; an outlier's density can be that much narrower
-    step = min(SPACING / math.sqrt(1.0 / vc + 2.0 * gain), LOG_SCALE_SPACING)
-    n = int((hi - lo) / step) + 2
-    if n > DIRECT:
-        for _ in range(4):
-            coarse = (hi - lo) / (DIRECT - 1)
-            best = -math.inf
-            for q in range(DIRECT):
-                p = _noise_log_density(mc + lo + coarse * q, mc, vc, f_var, r2, row_var, eta)
-                work[1, q] = p
-                best = max(best, p)
-            first, last = DIRECT, -1
-            for q in range(DIRECT):
-                if work[1, q] > best - LOG_SCALE_TAIL:
-                    first = min(first, q)
-                    last = max(last, q)
-            left, right = lo + coarse * (first - 1), lo + coarse * (last + 1)
-            lo, hi = max(lo, left), min(hi, right)
-            n = int((hi - lo) / step) + 2
-            if n <= DIRECT:
-                break
-        n = min(n, MAX_NODES)
-    step = (hi - lo) / (n - 1)
-    s0 = 0.0
-    s1 = 0.0
-    i1 = 0.0
-    w_row = work[0]
-    inverse_row = work[1]
-    best = 0.5 * (1.0 - eta) * (mc + hi)
-    if row_var == 0.0:  # log σ² = θ: no logarithm in the loop, which then vectorises
-        top = math.exp(mc + hi) / eta
-        for q in range(n):
-            z = lo + step * q
-            t = f_var + top * exp_nonpositive(min(z - hi, 0.0))
-            root = 1.0 / math.sqrt(t)
-            exponent = -0.5 * (z * z / vc + r2 * root * root - (1.0 - eta) * (mc + z))
-            w = exp_nonpositive(min(exponent - best, 0.0)) * root
-            w_row[q] = w
-            inverse_row[q] = root * root
-            s0 += w
-            s1 += w * z
-            i1 += w * root * root
-    if not s0 > 1e-250:  # row_var > 0, or an outlier so far out that the weights underflowed
-        best = -math.inf
-        for q in range(n):
-            p = _noise_log_density(mc + lo + step * q, mc, vc, f_var, r2, row_var, eta)
-            w_row[q] = p
-            best = max(best, p)
-        s0 = 0.0
-        s1 = 0.0
-        i1 = 0.0
-        for q in range(n):
-            z = lo + step * q
-            w = math.exp(w_row[q] - best)
-            inverse = 1.0 / (f_var + (math.exp(mc + z) + row_var) / eta)
-            w_row[q] = w
-            inverse_row[q] = inverse
-            s0 += w
-            s1 += w * z
-            i1 += w * inverse
-    mean = s1 / s0
-    inverse_mean = i1 / s0
-    s2 = 0.0
-    i2 = 0.0
-    for q in range(n):
-        s2 += w_row[q] * (lo + step * q - mean) ** 2
-        i2 += w_row[q] * (inverse_row[q] - inverse_mean) ** 2
-    log_z = best + math.log(s0 * step) - 0.5 * math.log(vc) - 0.5 * _LOG_2PI + _log_power(eta)
-    return log_z, mc + mean, s2 / s0, inverse_mean, i2 / s0
-
-
-@njit(**_JIT)
-def _log_power(eta):
-    """Constants of Z(θ) N(y | ·): -½ log 2π + ((1-η)/2) log 2π - ½ log η."""
-    return -0.5 * eta * _LOG_2PI - 0.5 * math.log(eta)

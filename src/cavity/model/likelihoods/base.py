@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cavity.numerics.bounded import bounded_grids, grid_moments, log_normaliser
-from cavity.numerics.kernel_tilted import MAX_NODES, SPACING
+from cavity.numerics.kernel_grids import MAX_NODES, SPACING
 from cavity.numerics.quadrature import gauss_hermite
 from cavity.types import FloatArray, Floats, Gaussian, IntArray
 
