@@ -11,15 +11,14 @@ import math
 from numba import njit
 
 from cavity.numerics.fastmath import erf, erfcx, exp_nonpositive
-from cavity.numerics.kernel_grids import DIRECT, MAX_GAIN, MAX_NODES, SATURATED, TAIL
+from cavity.numerics.kernel_grids import DIRECT, MAX_GAIN, MAX_NODES, SATURATED, SPACING, TAIL
 from cavity.numerics.kernel_likelihoods import MIXTURE, PROBIT, likelihood_at, log_likelihood, mixture
 from cavity.numerics.kernel_tilted import likelihood_mode, panel_nodes, spacing, weighted_moments
 from cavity.numerics.kernel_trim import TRIM, falls, fewest_nodes, halves_moments, trimmed_ends
-from cavity.numerics.kernel_units import _JIT, COSINE, ERF, LINEAR, RELU, SINE, unit_value, unit_values
+from cavity.numerics.kernel_units import _JIT, ERF, LINEAR, RELU, unit_value, unit_values
 
 _RSQRT2 = 1.0 / math.sqrt(2.0)
-# Components below this share all over a grid are left out of it; together they change log Z by less than
-# 1e-7. 1e-12 would keep all of them for a Student-t of four degrees of freedom.
+# Components that carry less than this share of a tilted density are left out.
 _SHARE = 1e-8
 
 
@@ -45,39 +44,21 @@ def _bounds(like, y, resid, var, var_min, sigma2, mix):
 
 
 @njit(**_JIT)
-def _share(j, r2, var, sigma2, mix):
-    """w_j N(r | 0, V + c_j σ²)."""
-    inverse = 1.0 / (var + mix[1, j] * sigma2)
-    return mix[0, j] * math.sqrt(inverse) * exp_nonpositive(-0.5 * r2 * inverse)
+def _components(best, ratio, var_min, sigma2, mix):
+    """How many components matter; they are ordered from narrow to wide.
 
-
-@njit(**_JIT)
-def _window(left, right, var_left, var_right, var_min, sigma2, mix):
-    """First and last component that matter on a grid from whose ends r and V are given; c_j increases with j.
-
-    A wide component's share grows with r² and falls with V, a narrow one's is largest at the smallest r² and
-    either end of V, which is convex on the grid.
+    One adds at most its peak w_j/√(V + c_j σ²) times the mass of the cavity, the density has about e^best of
+    it over a width that is ``ratio`` times smaller, and what lies outside counts with its squared distance.
     """
-    far, near = max(left * left, right * right), min(left * left, right * right)
-    near = 0.0 if left * right < 0.0 else near
-    var_max = max(var_left, var_right)
-    first, last = 0, mix.shape[1] - 1
-    least = _SHARE * math.exp(mixture(far, var_min, sigma2, mix)[0])
-    while last > 0 and _share(last, far, var_min, sigma2, mix) < least:
-        last -= 1
-    least = _SHARE * math.exp(mixture(near, var_min, sigma2, mix)[0])
-    least_wide = _SHARE * math.exp(mixture(near, var_max, sigma2, mix)[0])
-    while (
-        first < last
-        and _share(first, near, var_min, sigma2, mix) < least
-        and _share(first, near, var_max, sigma2, mix) < least_wide
-    ):
-        first += 1
-    return first, last
+    count = mix.shape[1]
+    least = _SHARE * math.exp(best) / ratio**3
+    while count > 1 and mix[0, count - 1] / math.sqrt(var_min + mix[1, count - 1] * sigma2) < least:
+        count -= 1
+    return count
 
 
 @njit(**_JIT)
-def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
+def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work):
     """Likelihood over e^upper at the nodes lo + step·q of h into work[0]."""
     out, r, v = work[0], work[1], work[2]
     unit_values(kind, lo, step, n, r)
@@ -94,7 +75,7 @@ def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, 
     for q in range(n):
         out[q] = 0.0
         r[q] = -0.5 * r[q] * r[q]
-    for j in range(first, last + 1):
+    for j in range(count):
         extra = mix[1, j] * sigma2
         weight = mix[0, j] * math.exp(-upper)
         for q in range(n):
@@ -103,18 +84,18 @@ def _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, 
 
 
 @njit(**_JIT)
-def _wide(mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work):
+def _wide(mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work):
     """Tilted moments under a cavity wider than the bend of erf; `kernel_tilted._h_wide` tells how."""
     n = int(2.0 * SATURATED / step) + 2
     if not 2 <= n <= MAX_NODES:  # more than the workspace holds: trim to where the density lives instead
         return 0.0, -1.0, 0
     step = 2.0 * SATURATED / (n - 1)
     _fill(
-        -40.0, 80.0, 2, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+        -40.0, 80.0, 2, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work
     )  # fmt: skip
     low, rise = work[0, 0], work[0, 1] - work[0, 0]
     _fill(
-        -SATURATED, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+        -SATURATED, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work
     )  # fmt: skip
     s0 = 0.0
     s1 = 0.0
@@ -165,9 +146,9 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     half = sd * math.sqrt(2.0 * (TAIL + gain))
     lo, hi = mc - half, mc + half
     step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, misfit)
-    mode = math.nan
+    best, mode = at_mean, math.nan
     if hi - lo > TRIM * step:
-        best, centre = at_mean, math.nan
+        centre = math.nan
         mode = likelihood_mode(kind, scale, mg, mu, r0) if like == MIXTURE else math.nan
         if abs(mode - mc) < half:
             d = scale * unit_value(kind, mode) - mg
@@ -183,37 +164,29 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
             0.0, best, gain,
         )  # fmt: skip
         step = spacing(prec, kind, scale, lo, hi, mu, s, t_min, misfit)
-    first, last = 0, 0
-    if like == MIXTURE:
-        periodic = kind in (SINE, COSINE)  # the others are monotone: their ends are extremes
-        d_lo = scale * (-1.0 if periodic else unit_value(kind, lo)) - mg
-        d_hi = scale * (1.0 if periodic else unit_value(kind, hi)) - mg
-        first, last = _window(
-            r0 - mu * d_lo, r0 - mu * d_hi,
-            v0 + d_lo * (2.0 * c + d_lo * s), v0 + d_hi * (2.0 * c + d_hi * s), var_min, sigma2, mix,
-        )  # fmt: skip
+    count = _components(best, SPACING * sd / step, var_min, sigma2, mix) if like == MIXTURE else 0
     n = int((hi - lo) / step) + 2
     p_row = work[0]
     saturates = kind == ERF and hi - lo > 3.0 * SATURATED and gain < MAX_GAIN
     most = int(2.0 * SATURATED / step) + 2 if saturates else n
     if most > TRIM and gain <= MAX_GAIN and falls(kind, mu, s, gain):
-        count = fewest_nodes(prec, lo - mc, hi - mc, mode - mc, mc, kind, scale, mu, s, t_min)
-        while count < min(most, DIRECT):
-            coarse = (hi - lo) / (count - 1)
+        few = fewest_nodes(prec, lo - mc, hi - mc, mode - mc, mc, kind, scale, mu, s, t_min)
+        while few < min(most, DIRECT):
+            coarse = (hi - lo) / (few - 1)
             _fill(
-                lo, coarse, count, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last,
-                upper, work,
+                lo, coarse, few, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper,
+                work,
             )  # fmt: skip
-            for q in range(count):
+            for q in range(few):
                 z = lo - mc + coarse * q
                 p_row[q] *= exp_nonpositive(-0.5 * z * z * prec)
-            mean, spread = halves_moments(lo - mc, coarse, p_row, count)
+            mean, spread = halves_moments(lo - mc, coarse, p_row, few)
             if spread > 0.0:
-                return mc + mean, spread, count
-            count *= 2
+                return mc + mean, spread, few
+            few *= 2
     if saturates:
         mean, spread, wide = _wide(
-            mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work
+            mc, vc, step, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work
         )  # fmt: skip
         if spread > 0.0:
             return mean, spread, wide
@@ -258,7 +231,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
         return mean, spread, n
     step = (hi - lo) / (n - 1)
     if gain <= MAX_GAIN:
-        _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, first, last, upper, work)
+        _fill(lo, step, n, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix, count, upper, work)
         for q in range(n):
             z = lo + step * q - mc
             p_row[q] *= exp_nonpositive(-0.5 * z * z * prec)
