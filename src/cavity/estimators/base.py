@@ -12,11 +12,13 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
 from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
+from cavity.estimators.choice import Choice, Fitted
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
 from cavity.estimators.wide import NOISE, STRAIGHT, linear_options, wide_models
@@ -234,23 +236,31 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             n_jobs=jobs if n_starts > 1 else 1,
         )
 
-    def _fit(self, X: FloatArray, y: FloatArray, sample_weight: Any = None, noise_var: Any = None) -> Self:
-        """Standardise, fit, and set the fitted attributes."""
+    def _fit(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        sample_weight: Any = None,
+        noise_var: Any = None,
+        clock: Countdown | None = None,
+    ) -> Self:
+        """Standardise, fit, and set the fitted attributes; ``clock`` if the time has begun before."""
         weight, variances = (
             row_vector(sample_weight, len(y), "sample_weight"),
             row_vector(noise_var, len(y), "noise_var"),
         )
         tasks, end_tasks = task_callback(self)
         with progress_of(self.verbose, tasks is not None) as progress:
-            fits = [
-                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
-                for likelihood in self._likelihoods()
-            ]
-            fits += [
-                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
-                for likelihood in self._also(*fits[0])
-            ]
-            self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
+            choice = Choice(
+                lambda likelihood, own: self._fitted_with(
+                    likelihood, X, y, weight, variances, progress, tasks, own
+                ),
+                Countdown(self.time_limit) if clock is None else clock,
+            )
+            choice.consider(self._likelihoods())
+            if not choice.interrupted:
+                choice.consider(self._also(*choice.fits[0]))
+            self._install(*choice.best())
             prepared = self.posterior_.main.prepared
             self.loo_i_ = self.posterior_.loo_log_density[prepared.row_of]
             unused = np.flatnonzero(prepared.row_of < 0)
@@ -260,7 +270,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             end_tasks()
             progress.finish(self.status_)
         constant = [note for note in prepared.notes if note.startswith("y is constant")]
-        for note in constant:
+        for note in [*constant, *([choice.note()] if choice.left_out else [])]:
             warnings.warn(note, UserWarning, stacklevel=CALLER)
         mismatch = self.posterior_.mismatch
         if not constant and mismatch > LARGE_MISMATCH:
@@ -280,7 +290,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         variances: FloatArray | None,
         progress: Any,
         tasks: Any,
-    ) -> tuple[MixturePosterior, ModelSpec]:
+        clock: Countdown,
+    ) -> Fitted:
         """Posterior and model under one likelihood."""
         likelihood.check_target(y)
         if variances is not None and not likelihood.location:
@@ -306,6 +317,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         callback = both(own, tasks)
         if options.n_jobs > 1:  # starts in other processes do not report their sweeps
             progress.at(0.0, f"{options.n_starts} starts in {options.n_jobs} processes")
+        options = replace(options, time_limit=clock.left)
         ensemble = None
         if going_on and same(spec, self._spec):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)

@@ -11,6 +11,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from cavity.ep.countdown import Countdown
 from cavity.ep.solve import Record
 from cavity.estimators.base import EPEstimator, with_callbacks
 from cavity.estimators.fitted import WeightSummary
@@ -69,9 +70,11 @@ class EPClassification(ClassifierMixin, EPEstimator):
         old = getattr(self, "estimators_", None) if again else None
         self.__dict__.pop("posterior_", None)
         self.estimators_: list[EPClassification] = []
+        clock = Countdown(self.time_limit)
         for c in range(len(classes)):
             binary = self._binary() if old is None else old[c].set_params(**self._binary().get_params())
-            self.estimators_.append(binary._fit(X, np.where(code == c, 1.0, -1.0), weight))
+            mine = np.where(code == c, 1.0, -1.0)
+            self.estimators_.append(binary._fit(X, mine, weight, clock=clock.share(len(classes) - c)))
         right = np.stack([e.loo_i_ for e in self.estimators_], axis=1)  # log P(right side | other rows)
         log_p = np.where(code[:, None] == np.arange(len(classes)), right, _log_other(right))
         self._loo_log_proba = log_p - logsumexp(log_p, axis=1, keepdims=True)
