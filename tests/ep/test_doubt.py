@@ -7,6 +7,7 @@ from cavity import EPRegressor
 from cavity.ep.doubt import MOST, doubt
 from cavity.model.data import prepare
 from cavity.model.likelihoods import GaussianLikelihood, OutlierLikelihood, StudentTLikelihood
+from cavity.model.likelihoods.outliers import MOST_RATIO, weighted_median
 from cavity.model.spec import network
 
 FAR_ROWS = np.arange(20)
@@ -76,6 +77,31 @@ def test_share_and_width_of_outliers_are_learnt():
     doubled = OutlierLikelihood().learnt(np.tile(residual, 2), np.ones(4000))
     weighted = OutlierLikelihood().learnt(residual, np.full(2000, 2.0))
     assert (weighted.share, weighted.ratio) == pytest.approx((doubled.share, doubled.ratio))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_of_weight_w_teaches_as_much_as_w_copies(seed):
+    residual = np.random.default_rng(seed).standard_t(1.5, size=9)
+    copies = np.where(np.abs(residual) > 1.0, 6, 1)
+    weighted = OutlierLikelihood().learnt(residual, copies.astype(float))
+    repeated = OutlierLikelihood().learnt(np.repeat(residual, copies), np.ones(copies.sum()))
+    assert (weighted.share, weighted.ratio) == pytest.approx((repeated.share, repeated.ratio), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8])
+def test_the_median_counts_copies(count):
+    rng = np.random.default_rng(count)
+    values, copies = rng.normal(size=count), rng.integers(1, 4, count)
+    expected = np.median(np.repeat(values, copies))
+    assert weighted_median(values, copies.astype(float)) == pytest.approx(expected, abs=1e-15)
+    assert weighted_median(values, 0.1 * np.ones(count)) == pytest.approx(np.median(values), abs=1e-15)
+
+
+def test_where_most_rows_are_exact_the_width_stays_finite():
+    residual = np.append(np.zeros(30), np.ones(5))
+    found = OutlierLikelihood().learnt(residual, np.ones(35))
+    assert found.ratio <= MOST_RATIO
+    assert found.share == pytest.approx(6.0 / 55.0)
 
 
 def test_what_is_given_is_not_learnt():
