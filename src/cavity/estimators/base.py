@@ -18,12 +18,12 @@ from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
-from cavity.estimators.choice import Choice, Fitted
+from cavity.estimators.choice import LEFT_OUT, Choice, Fitted
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
 from cavity.estimators.wide import NOISE, STRAIGHT, linear_options, wide_models
 from cavity.model.activations import described_units
-from cavity.model.data import Prepared, TrainingData, prepare
+from cavity.model.data import CONSTANT_TARGET, FAR_OFF, Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
@@ -58,6 +58,7 @@ LARGE_MISMATCH = 0.5
 # A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
 FLAT = 0.08
 SOME_UNITS, MOST_UNITS = 25, 80
+LOOKS = 2  # at rows that may be outliers: the second in units of those that are none
 FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
 
@@ -269,9 +270,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
             end_tasks()
             progress.finish(self.status_)
-        constant = [note for note in prepared.notes if note.startswith("y is constant")]
-        for note in [*constant, *([choice.note()] if choice.left_out else [])]:
-            warnings.warn(note, UserWarning, stacklevel=CALLER)
+        constant = any(note.startswith(CONSTANT_TARGET) for note in prepared.notes)
+        for note in prepared.notes:
+            if note.startswith((CONSTANT_TARGET, FAR_OFF, LEFT_OUT)):
+                warnings.warn(note, UserWarning, stacklevel=CALLER)
         mismatch = self.posterior_.mismatch
         if not constant and mismatch > LARGE_MISMATCH:
             warnings.warn(
@@ -306,10 +308,15 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         spec = self._model(prepared, units, likelihood.adapted(prepared.data.y, prepared.data.weight))
         options = self._options(spec, prepared.data)
         if likelihood.robust and options.start == "map":  # outliers must not set the scale of the target
-            found = doubt(spec, prepared.data, options.seed)
-            likelihood = spec.likelihood.learnt(found.residual, prepared.data.weight)
-            prepared = prepared.with_target_of(found.row_var == 0.0)
-            spec = self._model(prepared, units, likelihood)
+            trusted = None
+            for _ in range(LOOKS):
+                found = doubt(spec, prepared.data, options.seed, trusted)
+                trusted = found.row_var == 0.0
+                prepared = prepared.with_target_of(trusted, y)
+                spec = self._model(prepared, units, spec.likelihood)
+                if trusted.all():
+                    break
+            spec = replace(spec, likelihood=spec.likelihood.learnt(found.residual, prepared.data.weight))
         check_memory(
             prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
         )

@@ -12,6 +12,7 @@ from cavity.model.likelihoods import Likelihood
 from cavity.model.spec import ModelSpec
 from cavity.result.mixture import MixturePosterior
 
+LEFT_OUT = "Not compared"
 Fitted = tuple[MixturePosterior, ModelSpec]
 
 
@@ -55,4 +56,4 @@ class Choice:
         if not self.left_out:
             return ""
         names = ", ".join(type(likelihood).__name__ for likelihood in self.left_out)
-        return f"Not compared, as the fit was cut short: {names}. Allow more time (time_limit) to compare."
+        return f"{LEFT_OUT}, as the fit was cut short: {names}. Allow more time (time_limit) to compare."

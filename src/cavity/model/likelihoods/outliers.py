@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr
 
+from cavity.model.data import weighted_median
 from cavity.model.likelihoods.base import LogZ, Peak
 from cavity.model.likelihoods.scale_mixture import Components, ScaleMixtureLikelihood, _mixed
 from cavity.types import FloatArray, Floats, Gaussian
@@ -17,14 +18,6 @@ GUESS_ROWS, GUESS_OUTLIERS = 20.0, 2.0  # what the guess is worth
 # narrow rows are as good as exact, and 1e16 loses derivatives.
 LEAST_RATIO, MOST_RATIO = 3.0, 1e12
 EM_STEPS = 50
-
-
-def weighted_median(values: FloatArray, weight: FloatArray) -> float:
-    """The median of w copies of each value; the mean of two values where either is one."""
-    order = np.argsort(values)
-    below = np.cumsum(weight[order])
-    either_side = 0.5 * below[-1] * np.array([1.0 - 1e-12, 1.0 + 1e-12])  # sums of weights are rounded
-    return float(np.mean(values[order[np.searchsorted(below, either_side)]]))
 
 
 @dataclass(frozen=True)
