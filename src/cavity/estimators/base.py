@@ -97,9 +97,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
     damping: Any
     block_size: Any
     max_iter: int
-    tol: float
+    tol: Any
     warm_start: bool
-    time_limit: float | None
+    time_limit: Any
     n_jobs: int | None
     random_state: Any
     verbose: Any
@@ -209,14 +209,15 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         for name, lowest, value in (("n_starts", 1, n_starts), ("max_iter", 1, self.max_iter)):
             if not isinstance(value, Integral) or value < lowest:
                 raise ValueError(f"{name} must be an integer of at least {lowest}, got {value!r}.")
-        for name in ("tol", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise ValueError(f"{name} must be positive, got {value!r}.")
-        auto = isinstance(self.fraction, str) and self.fraction == "auto"
-        step: Step = default_step(data, spec, None if auto else float(self.fraction))
-        if self.damping != "auto":
-            step = replace(step, damping=float(self.damping))
+        if not (isinstance(self.tol, Real) and float(self.tol) > 0.0):
+            raise ValueError(f"tol must be positive, got {self.tol!r}.")
+        block = self.block_size
+        if not (block is None or block == "auto" or isinstance(block, Integral)):
+            raise ValueError(f'block_size must be "auto", None or a positive integer, got {block!r}.')
+        step: Step = default_step(data, spec, _share(self.fraction, "fraction"))
+        damping = _share(self.damping, "damping")
+        if damping is not None:
+            step = replace(step, damping=damping)
         if self.block_size != "auto":
             step = replace(step, block_size=self.block_size)
         elif spec.resolved_form(data.n_rows) == "diagonal":
@@ -237,6 +238,13 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             n_jobs=jobs if n_starts > 1 else 1,
         )
 
+    def _clock(self) -> Countdown:
+        """The time limit, beginning now."""
+        limit = self.time_limit
+        if limit is not None and not (isinstance(limit, Real) and float(limit) > 0.0):
+            raise ValueError(f"time_limit must be positive, got {limit!r}.")
+        return Countdown(None if limit is None else float(limit))
+
     def _fit(
         self,
         X: FloatArray,
@@ -256,7 +264,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 lambda likelihood, own: self._fitted_with(
                     likelihood, X, y, weight, variances, progress, tasks, own
                 ),
-                Countdown(self.time_limit) if clock is None else clock,
+                self._clock() if clock is None else clock,
             )
             choice.consider(self._likelihoods())
             if not choice.interrupted:
@@ -331,6 +339,15 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         if ensemble is None:
             ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
         return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
+
+
+def _share(value: Any, name: str) -> float | None:
+    """A number of (0, 1], None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if not isinstance(value, Real):
+        raise ValueError(f'{name} must be "auto" or a number in (0, 1], got {value!r}.')
+    return float(value)
 
 
 def _pair(value: Any, name: str) -> tuple[float, float]:

@@ -70,6 +70,7 @@ def on_grid(a: FloatArray) -> FloatArray:
 
 
 CONSTANT_TARGET, FAR_OFF = "y is constant", "Far off:"  # how notes begin that are warnings too
+MOST_COPIES = 1e15  # of a row: fits with 1e20 lose digits, with 1e50 their posterior
 FAR_AWAY = 1e6  # times the usual distance from the median; Gaussian noise sees no more of the other rows
 
 
@@ -129,19 +130,25 @@ def _numbers(values: Any, what: str, names: Sequence[str] | None = None) -> Floa
     """A float64 array, or an error of the kind NumPy raised that names the first cell that is no number."""
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         cells = np.asarray(values, dtype=object)
         for at in np.ndindex(cells.shape):
+            where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "") if at else "it"
             try:
                 float(cells[at])
+            except OverflowError:
+                raise ValueError(
+                    f"{what} holds an integer beyond the largest number (1.8e308) in {where}: use a larger "
+                    "unit."
+                ) from None
             except (TypeError, ValueError):
-                where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "")
                 if cells[at] is None or type(cells[at]).__name__ in ("NAType", "NaTType"):
                     raise ValueError(f"{what} is missing (NaN) in {where}: impute or drop it.") from None
                 shown = repr(cells[at])[:60]
                 kind = "text" if isinstance(cells[at], str) else f"{shown}, which is no number,"
                 detail = f": {shown}" if kind == "text" else ""
-                cure = "encode text columns first" if what == "X" else "only numbers can be fitted"
+                encode = "encode text columns first" if kind == "text" else "turn it into numbers first"
+                cure = encode if what == "X" else "only numbers can be fitted"
                 raise type(error)(f"{what} holds {kind} in {where}{detail}; {cure} ({error}).") from None
         raise type(error)(f"{what} must hold numbers only: {error}.") from None
 
@@ -185,6 +192,22 @@ def check_vector(values: Any, n: int, what: str) -> FloatArray:
     return v
 
 
+def check_weights(weight: FloatArray) -> None:
+    """Raise a `ValueError` where weights cannot be numbers of copies."""
+    if (weight < 0).any():
+        raise ValueError(
+            f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies."
+        )
+    if (weight > MOST_COPIES).any():
+        row = _first_bad(weight > MOST_COPIES)[0]
+        raise ValueError(
+            f"sample_weight is {weight[row]:g} in row {row}: weights count copies, at most {MOST_COPIES:g}. "
+            "Divide all weights by their mean."
+        )
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
+
+
 def prepare(
     X: Any,
     y: Any,
@@ -215,12 +238,7 @@ def prepare(
         raise ValueError("X has 0 rows: nothing to fit.")
     y = check_vector(y, n, "y")
     weight = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
-    if (weight < 0).any():
-        raise ValueError(
-            f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies."
-        )
-    if not (weight > 0).any():
-        raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
+    check_weights(weight)
     row_var = np.zeros(n) if noise_var is None else check_vector(noise_var, n, "noise_var")
     if (row_var < 0).any():
         raise ValueError(
