@@ -40,7 +40,7 @@ class Fitted:
     def relevance(self) -> tuple[np.ndarray, np.ndarray]:
         """Size of effect of each input, and the probability that it is not small."""
         table = self.model.relevance_
-        return table.effect, table.probability
+        return table.mean_effect, table.probability
 
 
 def warm_up() -> None:

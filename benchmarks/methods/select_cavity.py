@@ -16,4 +16,4 @@ __all__ = ["select", "warm_up"]
 def select(X: np.ndarray, y: np.ndarray, **params: Any) -> Selection:
     """Fit with defaults, except for ``params``."""
     table = EPRegressor(**{"random_state": 0, **params}).fit(X, y).relevance_
-    return Selection(table.effect, table.probability > 0.5, table.probability)
+    return Selection(table.mean_effect, table.probability > 0.5, table.probability)

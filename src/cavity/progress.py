@@ -230,6 +230,8 @@ def progress_of(verbose: Any, callbacks: bool = False) -> Progress:
             return Progress()
         began = time.monotonic()
         return Late(LONG, lambda: moving("Fitting", began))
+    if isinstance(verbose, str):
+        raise ValueError(f'verbose must be "auto", a number or a function, got {verbose!r}.')
     detail = int(verbose or 0)
     if detail <= 0:
         return Progress()

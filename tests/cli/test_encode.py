@@ -207,6 +207,14 @@ def test_a_missing_target_is_never_filled():
     assert "never filled" in notes[0]
 
 
+def test_a_missing_weight_is_called_by_its_name():
+    data = frame().assign(w=np.r_[1.0, np.nan, np.ones(22)])
+    with pytest.raises(TableError, match=r"missing values \('w' 1 of 24 rows\)"):
+        TableEncoder.fit(table(data), "y", weights="w")
+    _, rows, notes = TableEncoder.fit(table(data), "y", weights="w", missing="impute")
+    assert len(rows) == 23 and "'w' 1" in notes[0]
+
+
 def test_missing_values_at_predict_follow_the_fit():
     data = frame()
     new = data.copy()

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from tests.estimators.problems import fitted, rows
 
-from cavity import EPRegressor
+from cavity import EPClassifier, EPRegressor
 
 METHODS = [
     ("predict", ()),
@@ -182,3 +182,73 @@ def test_parameters(params, message):
 def test_questions_that_make_no_sense(method, arguments, message):
     with pytest.raises(ValueError, match=message):
         getattr(fitted(), method)(rows()[0], *arguments)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"time_limit": "5"}, "time_limit must be positive, got '5'"),
+        ({"tol": None}, "tol must be positive, got None"),
+        ({"fraction": "big"}, r'fraction must be "auto" or a number in \(0, 1\]'),
+        ({"damping": "x"}, r'damping must be "auto" or a number in \(0, 1\]'),
+        ({"block_size": "x"}, 'block_size must be "auto", None or a positive integer'),
+        ({"verbose": "loud"}, 'verbose must be "auto", a number or a function'),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_named(params, message):
+    with pytest.raises(ValueError, match=message):
+        EPRegressor(n_hidden=1, n_starts=1, **{"max_iter": 2, **params}).fit(*rows(20))
+
+
+def test_integers_too_large_for_a_float_name_their_cell():
+    with pytest.raises(ValueError, match=r"integer beyond the largest number .* in row 7, column 1"):
+        fit(changed(10**400, as_object=True))
+    with pytest.raises(ValueError, match=r"y holds an integer .* in row 1"):
+        fit(y=[1, 10**400, *range(18)])
+    with pytest.raises(ValueError, match=r"y is 2e\+180 in row 4: variances .* overflow. Use a larger unit"):
+        fit(y=np.where(np.arange(20) == 4, 2e180, 1.0))
+
+
+def test_weights_too_large_to_be_copies():
+    with pytest.raises(ValueError, match=r"sample_weight is 1e\+50 in row 2: .*Divide all weights"):
+        fit(sample_weight=np.where(np.arange(20) == 2, 1e50, 1.0))
+
+
+def test_frames_with_dates_or_two_columns_of_one_name():
+    pd = pytest.importorskip("pandas")
+    X, _ = rows(20)
+    dates = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2020", periods=20)})
+    with pytest.raises(TypeError, match=r"row 0, column 1 \('day'\); turn it into numbers first"):
+        fit(dates)
+    with pytest.raises(ValueError, match="X has more than one column called 'a': rename or remove one"):
+        fit(pd.DataFrame(X, columns=["a", "b", "a"]))
+
+
+def test_sparse_tables_keep_the_advice_of_scikit_learn():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="toarray"):
+        fit(sparse.csr_matrix(rows(20)[0]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None] * 10, r"y is missing \(NaN\) in row 1 \(10 such rows\): drop them"),
+        ([1.0, 0.0, np.nan, *[1.0] * 17], r"y is missing \(NaN\) in row 2"),
+        (["a", "b", 3, *["a"] * 17], r"y mixes text with other labels: 'a' in row 0, 3 in row 2"),
+        ([1.0] * 20, r"y holds one class only, 1\.0, in rows"),
+    ],
+)
+def test_labels(labels, message):
+    kind = object if any(isinstance(label, str) for label in labels) else float
+    with pytest.raises(ValueError, match=message):
+        EPClassifier(n_hidden=1, max_iter=2).fit(rows(20)[0], np.array(labels, dtype=kind))
+
+
+def test_negative_weights_of_classes():
+    X, y = rows(20)
+    model = EPClassifier(n_hidden=1, max_iter=2)
+    with pytest.raises(ValueError, match="sample_weight is negative in row 0"):
+        model.fit(X, y > 5.0, sample_weight=-np.ones(20))
+    with pytest.raises(ValueError, match="class_weight is negative for the class True"):
+        model.set_params(class_weight={True: -1.0, False: 1.0}).fit(X, y > 5.0)

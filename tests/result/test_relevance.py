@@ -59,13 +59,33 @@ def test_only_the_first_input_matters():
     table = fitted(prior="ard").relevance_
     assert table.name == ("x0", "x1", "x2")
     assert table.probability[0] == 1.0 and table.probability[1:].max() < 0.1
-    assert table.effect[0] > 10.0 * table.effect[1:].max()
+    assert table.mean_effect[0] > 10.0 * table.mean_effect[1:].max()
+    assert table.effect[0] > 4.0 * table.effect[1:].max()
     assert table.scale_mean[0] > table.scale_mean[1:].max() + 2.0
     assert (table.scale_lower < table.scale_mean).all() and (table.scale_mean < table.scale_upper).all()
     assert (table.effect_lower <= table.effect_upper).all()
     # in units of y, about the sd of 2 tanh(1.5 x) with x standard normal
     assert table.effect[0] == pytest.approx(1.4, abs=0.2)
     assert table.effect_lower[0] < table.effect[0] < table.effect_upper[0]
+
+
+CASES = [
+    {"prior": "ard"}, {}, {"prior": "gaussian"}, {"n": 20, "d": 30, "max_iter": 2, "n_hidden": 2},
+    {"n": 20, "form": "diagonal", "max_iter": 2, "n_hidden": 2},
+]  # fmt: skip
+
+
+@unconverged
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_effect_lies_in_its_interval_and_agrees_with_its_probability(case):
+    model = fitted(**case)
+    for table in (model.relevance_, relevance(model.posterior_, [("all", [0, 1, 2]), ("two", [1, 2])])):
+        assert (table.effect_lower <= table.effect).all() and (table.effect <= table.effect_upper).all()
+        sd = model.posterior_.main.prepared.scaling.y_scale
+        decided = np.abs(table.probability - 0.5) > 0.01
+        above = table.effect > table.threshold * sd
+        np.testing.assert_array_equal(above[decided], table.probability[decided] > 0.5)
+    assert (table.mean_effect <= table.effect_upper).all()
 
 
 def test_scales_are_the_posteriors():
@@ -113,7 +133,7 @@ def test_mixtures_average():
     alone = [relevance(MixturePosterior([c], np.ones(1)), blocks) for c in (a, b)]
     mixed = relevance(MixturePosterior([a, b], np.array([0.25, 0.75])), blocks)
     np.testing.assert_allclose(mixed.scale_mean, 0.25 * alone[0].scale_mean + 0.75 * alone[1].scale_mean)
-    assert (mixed.effect <= 0.25 * alone[0].effect + 0.75 * alone[1].effect + 1e-12).all()
+    assert (mixed.mean_effect <= 0.25 * alone[0].mean_effect + 0.75 * alone[1].mean_effect + 1e-12).all()
     assert ((mixed.probability >= 0.0) & (mixed.probability <= 1.0)).all()
 
 

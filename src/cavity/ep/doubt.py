@@ -39,16 +39,21 @@ class Doubt(NamedTuple):
     row_var: FloatArray
 
 
-def doubt(spec: ModelSpec, data: TrainingData, seed: int) -> Doubt:
-    """Residuals of a small MAP network under ``spec.likelihood``, and the rows it doubts."""
+def doubt(spec: ModelSpec, data: TrainingData, seed: int, trusted: FloatArray | None = None) -> Doubt:
+    """Residuals of a small MAP network under ``spec.likelihood``, and the rows it doubts.
+
+    It is fitted to the rows in ``trusted``, (n,) booleans, or to all of them; all are judged by it.
+    """
+    rows = data if trusted is None else TrainingData(*(a[trusted] for a in data))
     few = with_units(spec, UNITS)
-    weight_var = map_prior(few, relevant_inputs(few, data, seed), PRIOR_VAR, data.n_rows)
+    weight_var = map_prior(few, relevant_inputs(few, rows, seed), PRIOR_VAR, rows.n_rows)
     rng = np.random.default_rng(seed)
-    network = map_network(few, data, NOISE_VAR, weight_var, rng, max_iter=ITERATIONS)
+    network = map_network(few, rows, NOISE_VAR, weight_var, rng, max_iter=ITERATIONS)
     f = fitted_values(few, data, network)
     log_scale = spec.noise.mean
     if spec.noise.inferred:
-        log_scale = spec.likelihood.fitted_log_scale(data.y, f, data.row_var, data.weight)
+        near = f if trusted is None else f[trusted]
+        log_scale = spec.likelihood.fitted_log_scale(rows.y, near, rows.row_var, rows.weight)
     residual = data.y - f
     pull = np.abs(spec.likelihood.derivatives(data.y, f, float(log_scale), data.row_var).d1)
     far = residual**2 > FAR**2 * (np.exp(log_scale) + data.row_var)

@@ -10,7 +10,6 @@ convergence.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from cavity.ep.another_noise import under
 from cavity.ep.calm import calmed
+from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
 from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
 from cavity.ep.linear import fit_linear
@@ -126,7 +126,7 @@ def run_map_start(
     Where less than half of the inputs are relevant, EP too begins with these alone, at a fraction of the
     cost of a sweep, and goes on with all of them.
     """
-    began = time.perf_counter()
+    clock = Countdown(time_limit)
     keep = np.flatnonzero(inputs)
     if len(keep) < HALF * len(inputs) and not spec.held.any():
         few = data._replace(X=np.ascontiguousarray(data.X[:, keep]))
@@ -134,8 +134,7 @@ def run_map_start(
         found = run_map_start(
             spec.keep_inputs(keep), few, plan, ones, options, max_sweeps, callback, time_limit
         )
-        left = None if time_limit is None else time_limit - (time.perf_counter() - began)
-        return widened(spec, data, found, keep, options, callback, left)
+        return widened(spec, data, found, keep, options, callback, clock.left)
     rng = np.random.default_rng(plan.seed)
     weight_var = map_prior(spec, inputs, plan.prior_var, data.n_rows)
     held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
@@ -200,13 +199,12 @@ def fit_ensemble(
     """
     options = options if options is not None else FitOptions()
     check_fit(spec, data)
-    began = time.perf_counter()
+    clock = Countdown(options.time_limit)
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
-        limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
         solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
         solutions[main] = calmed(
-            data, solutions[main], options.max_iter, options.tol, options.n_threads, limit, callback
+            data, solutions[main], options.max_iter, options.tol, options.n_threads, clock.left, callback
         )
         return ensemble if solutions[main] is ensemble.solutions[main] else stack(data, solutions)
 
@@ -217,11 +215,7 @@ def _fit_ensemble(
     options: FitOptions,
     callback: Told,
 ) -> Ensemble:
-    began = time.perf_counter()
-
-    def left() -> float | None:
-        return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
-
+    clock = Countdown(options.time_limit)
     if options.start == "map" and spec.likelihood.robust:
         return _fit_robust(spec, data, options, callback)
     if options.start != "map":
@@ -236,7 +230,7 @@ def _fit_ensemble(
             spec, data, step, max_sweeps=options.max_iter, tol=options.tol
         )
         solution = solve(
-            spec, data, state, schedule, n_threads=options.n_threads, time_limit=left(), callback=callback
+            spec, data, state, schedule, n_threads=options.n_threads, time_limit=clock.left, callback=callback
         )
         return Ensemble((solution,), np.ones(1))
     inputs = relevant_inputs(spec, data, options.seed)
@@ -258,9 +252,9 @@ def _fit_ensemble(
                 model = with_units(model, most)
             if options.mixed and plans[m].linear:
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
-            return run_map_start(model, data, plans[m], inputs, options, first, told, left())
+            return run_map_start(model, data, plans[m], inputs, options, first, told, clock.left)
 
-        done = _run_all(begin, more, options.n_jobs, callback, left, (len(solutions), options.n_starts))
+        done = _run_all(begin, more, options.n_jobs, callback, clock, (len(solutions), options.n_starts))
         solutions += done
         if len(done) < more or any(s.status is Status.INTERRUPTED for s in done):
             break
@@ -282,22 +276,22 @@ def _fit_ensemble(
         assert options.alternative is not None
         return under(
             options.alternative, data, ensemble.solutions[m], most if m in carry else FEW_SWEEPS,
-            options.tol, options.flat, n_threads=options.n_threads, time_limit=left(), callback=told,
+            options.tol, options.flat, n_threads=options.n_threads, time_limit=clock.left, callback=told,
         )  # fmt: skip
 
-    if options.alternative is not None and not _late(left()):
+    if options.alternative is not None and not clock.over:
         another = take_up(ranked[0], _numbered(callback, 1, len(ranked)))
         if mean_loo(data, another) <= mean_loo(data, heaviest):
             another = None
     if another is not None:
         others = _run_all(
-            lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, left,
+            lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, clock,
             (1, len(ranked)),
         )  # fmt: skip
         return stack(data, [*ensemble.solutions, another, *others])
     longer = _run_all(
-        lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, left()),
-        len(carry), options.n_jobs, callback, left, (0, len(carry)),
+        lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, clock.left),
+        len(carry), options.n_jobs, callback, clock, (0, len(carry)),
     )  # fmt: skip
     final = dict(enumerate(ensemble.solutions)) | dict(zip(carry, longer, strict=False))
     return stack(data, list(final.values()))
@@ -305,17 +299,14 @@ def _fit_ensemble(
 
 def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
     """Starts under Gaussian noise, wide for rows in doubt, taken up by the robust likelihood."""
-    began = time.perf_counter()
-
-    def left() -> float | None:
-        return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
-
+    clock = Countdown(options.time_limit)
     plain = replace(spec, likelihood=GaussianLikelihood())
     softer = data._replace(row_var=data.row_var + doubt(spec, data, options.seed).row_var)
     step = options.step if options.step is not None else default_step(data, spec)
     first = min(FIRST_SWEEPS, options.max_iter)
     own = replace(step, fraction=GaussianLikelihood.default_fraction)
-    begun = _fit_ensemble(plain, softer, replace(options, step=own, max_iter=first), callback)
+    begin = replace(options, step=own, max_iter=first, time_limit=clock.left)
+    begun = _fit_ensemble(plain, softer, begin, callback)
     ranked = np.argsort(-begun.weights, kind="stable")
     carry = begun.weights * len(begun.weights) >= CARRYING
 
@@ -323,11 +314,11 @@ def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callba
         sweeps = max(options.max_iter - first, FEW_SWEEPS) if carry[ranked[m]] else FEW_SWEEPS
         return under(
             spec.likelihood, data, begun.solutions[ranked[m]], sweeps, options.tol, options.flat,
-            fraction=step.fraction, n_threads=options.n_threads, time_limit=left(), callback=told,
+            fraction=step.fraction, n_threads=options.n_threads, time_limit=clock.left, callback=told,
         )  # fmt: skip
 
     count = len(ranked)
-    return stack(data, _run_all(take_up, count, options.n_jobs, callback, left, (0, count)))
+    return stack(data, _run_all(take_up, count, options.n_jobs, callback, clock, (0, count)))
 
 
 def _run_all(
@@ -335,7 +326,7 @@ def _run_all(
     count: int,
     n_jobs: int,
     callback: Told,
-    left: Callable[[], float | None],
+    clock: Countdown,
     part: tuple[int, int],
 ) -> list[Solution]:
     """Solutions 0 … count - 1, in processes or one by one; fewer where the time is up, but one at least.
@@ -348,16 +339,12 @@ def _run_all(
         return list(Parallel(n_jobs=n_jobs)(delayed(run)(m, None) for m in range(count)))
     solutions: list[Solution] = []
     for m in range(count):
-        if part[0] + m > 0 and _late(left()):
+        if part[0] + m > 0 and clock.over:
             break
         solutions.append(run(m, _numbered(callback, part[0] + m + 1, part[1])))
         if solutions[-1].status is Status.INTERRUPTED:
             break
     return solutions
-
-
-def _late(left: float | None) -> bool:
-    return left is not None and left <= 0.0
 
 
 def _numbered(callback: Told, start: int, count: int) -> Told:

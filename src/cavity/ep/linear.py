@@ -18,13 +18,13 @@ in than half of the rows, few is not what the data say, and the fit is made agai
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.ep.countdown import Countdown
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities, whole_site_cavity
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import Record, Solution, Status, solve
@@ -82,14 +82,19 @@ def fit_linear(
     given, hyperprior = spec, spec.scale_prior
     if adapt_prior:
         spec = _held_scales(spec)
-    began = time.perf_counter()
+    clock = Countdown(time_limit)
     history: tuple[Record, ...] = ()
 
     def run(model: ModelSpec, state: EPState, stages: tuple[Stage, ...]) -> Solution:
         nonlocal history
-        left = None if time_limit is None else time_limit - (time.perf_counter() - began)
         done = solve(
-            model, data, state, Schedule(stages), n_threads=n_threads, time_limit=left, callback=callback
+            model,
+            data,
+            state,
+            Schedule(stages),
+            n_threads=n_threads,
+            time_limit=clock.left,
+            callback=callback,
         )
         history += done.history
         return done._replace(history=history)
@@ -109,12 +114,11 @@ def fit_linear(
     if solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
         return solution
     solution = run(solution.spec, solution.state, (last,))
-    left = None if time_limit is None else time_limit - (time.perf_counter() - began)
     total = float(np.nansum(inclusion_probabilities(solution.spec, solution.state)))
     if few and total > MANY * float(data.weight.sum()):
         return fit_linear(
-            given, data, step, adapt_prior=True, few=False, max_iter=max_iter, tol=tol, time_limit=left,
-            n_threads=n_threads, callback=callback,
+            given, data, step, adapt_prior=True, few=False, max_iter=max_iter, tol=tol,
+            time_limit=clock.left, n_threads=n_threads, callback=callback,
         )  # fmt: skip
     unsteady = solution.status in (Status.MAX_SWEEPS, Status.OSCILLATING) and solution.mismatch > UNSTEADY
     if not unsteady or step.fraction_weight <= STEADY_FRACTION:
@@ -128,7 +132,7 @@ def fit_linear(
     steady = replace(step, fraction_weight=STEADY_FRACTION)
     return fit_linear(
         replace(given, blocks=narrow), data, steady, adapt_prior=True, few=few, max_iter=max_iter, tol=tol,
-        time_limit=left, n_threads=n_threads, callback=callback,
+        time_limit=clock.left, n_threads=n_threads, callback=callback,
     )  # fmt: skip
 
 

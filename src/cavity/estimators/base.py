@@ -12,16 +12,18 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
 from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
 from cavity.ep.schedule import Step
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
+from cavity.estimators.choice import LEFT_OUT, Choice, Fitted
 from cavity.estimators.fitted import FittedModel
 from cavity.estimators.inputs import row_vector
 from cavity.estimators.wide import NOISE, STRAIGHT, linear_options, wide_models
 from cavity.model.activations import described_units
-from cavity.model.data import Prepared, TrainingData, prepare
+from cavity.model.data import CONSTANT_TARGET, FAR_OFF, Prepared, TrainingData, prepare
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
 from cavity.model.masks import input_sets, numbered
 from cavity.model.memory import check_memory
@@ -56,6 +58,7 @@ LARGE_MISMATCH = 0.5
 # A fit also ends where its leave-one-out density moves by less than this times tol in five sweeps.
 FLAT = 0.08
 SOME_UNITS, MOST_UNITS = 25, 80
+LOOKS = 2  # at rows that may be outliers: the second in units of those that are none
 FEWEST_A_SET = 2  # units that see each set of inputs of a mask
 
 
@@ -94,9 +97,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
     damping: Any
     block_size: Any
     max_iter: int
-    tol: float
+    tol: Any
     warm_start: bool
-    time_limit: float | None
+    time_limit: Any
     n_jobs: int | None
     random_state: Any
     verbose: Any
@@ -206,14 +209,15 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         for name, lowest, value in (("n_starts", 1, n_starts), ("max_iter", 1, self.max_iter)):
             if not isinstance(value, Integral) or value < lowest:
                 raise ValueError(f"{name} must be an integer of at least {lowest}, got {value!r}.")
-        for name in ("tol", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise ValueError(f"{name} must be positive, got {value!r}.")
-        auto = isinstance(self.fraction, str) and self.fraction == "auto"
-        step: Step = default_step(data, spec, None if auto else float(self.fraction))
-        if self.damping != "auto":
-            step = replace(step, damping=float(self.damping))
+        if not (isinstance(self.tol, Real) and float(self.tol) > 0.0):
+            raise ValueError(f"tol must be positive, got {self.tol!r}.")
+        block = self.block_size
+        if not (block is None or block == "auto" or isinstance(block, Integral)):
+            raise ValueError(f'block_size must be "auto", None or a positive integer, got {block!r}.')
+        step: Step = default_step(data, spec, _share(self.fraction, "fraction"))
+        damping = _share(self.damping, "damping")
+        if damping is not None:
+            step = replace(step, damping=damping)
         if self.block_size != "auto":
             step = replace(step, block_size=self.block_size)
         elif spec.resolved_form(data.n_rows) == "diagonal":
@@ -234,23 +238,38 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             n_jobs=jobs if n_starts > 1 else 1,
         )
 
-    def _fit(self, X: FloatArray, y: FloatArray, sample_weight: Any = None, noise_var: Any = None) -> Self:
-        """Standardise, fit, and set the fitted attributes."""
+    def _clock(self) -> Countdown:
+        """The time limit, beginning now."""
+        limit = self.time_limit
+        if limit is not None and not (isinstance(limit, Real) and float(limit) > 0.0):
+            raise ValueError(f"time_limit must be positive, got {limit!r}.")
+        return Countdown(None if limit is None else float(limit))
+
+    def _fit(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        sample_weight: Any = None,
+        noise_var: Any = None,
+        clock: Countdown | None = None,
+    ) -> Self:
+        """Standardise, fit, and set the fitted attributes; ``clock`` if the time has begun before."""
         weight, variances = (
             row_vector(sample_weight, len(y), "sample_weight"),
             row_vector(noise_var, len(y), "noise_var"),
         )
         tasks, end_tasks = task_callback(self)
         with progress_of(self.verbose, tasks is not None) as progress:
-            fits = [
-                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
-                for likelihood in self._likelihoods()
-            ]
-            fits += [
-                self._fitted_with(likelihood, X, y, weight, variances, progress, tasks)
-                for likelihood in self._also(*fits[0])
-            ]
-            self._install(*fits[int(np.argmax([posterior.mean_loo for posterior, _ in fits]))])
+            choice = Choice(
+                lambda likelihood, own: self._fitted_with(
+                    likelihood, X, y, weight, variances, progress, tasks, own
+                ),
+                self._clock() if clock is None else clock,
+            )
+            choice.consider(self._likelihoods())
+            if not choice.interrupted:
+                choice.consider(self._also(*choice.fits[0]))
+            self._install(*choice.best())
             prepared = self.posterior_.main.prepared
             self.loo_i_ = self.posterior_.loo_log_density[prepared.row_of]
             unused = np.flatnonzero(prepared.row_of < 0)
@@ -259,9 +278,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 self.loo_i_[unused] = self.posterior_.log_density(X[unused], y[unused], var)
             end_tasks()
             progress.finish(self.status_)
-        constant = [note for note in prepared.notes if note.startswith("y is constant")]
-        for note in constant:
-            warnings.warn(note, UserWarning, stacklevel=CALLER)
+        constant = any(note.startswith(CONSTANT_TARGET) for note in prepared.notes)
+        for note in prepared.notes:
+            if note.startswith((CONSTANT_TARGET, FAR_OFF, LEFT_OUT)):
+                warnings.warn(note, UserWarning, stacklevel=CALLER)
         mismatch = self.posterior_.mismatch
         if not constant and mismatch > LARGE_MISMATCH:
             warnings.warn(
@@ -280,7 +300,8 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         variances: FloatArray | None,
         progress: Any,
         tasks: Any,
-    ) -> tuple[MixturePosterior, ModelSpec]:
+        clock: Countdown,
+    ) -> Fitted:
         """Posterior and model under one likelihood."""
         likelihood.check_target(y)
         if variances is not None and not likelihood.location:
@@ -295,10 +316,15 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         spec = self._model(prepared, units, likelihood.adapted(prepared.data.y, prepared.data.weight))
         options = self._options(spec, prepared.data)
         if likelihood.robust and options.start == "map":  # outliers must not set the scale of the target
-            found = doubt(spec, prepared.data, options.seed)
-            likelihood = spec.likelihood.learnt(found.residual, prepared.data.weight)
-            prepared = prepared.with_target_of(found.row_var == 0.0)
-            spec = self._model(prepared, units, likelihood)
+            trusted = None
+            for _ in range(LOOKS):
+                found = doubt(spec, prepared.data, options.seed, trusted)
+                trusted = found.row_var == 0.0
+                prepared = prepared.with_target_of(trusted, y)
+                spec = self._model(prepared, units, spec.likelihood)
+                if trusted.all():
+                    break
+            spec = replace(spec, likelihood=spec.likelihood.learnt(found.residual, prepared.data.weight))
         check_memory(
             prepared.data.n_rows, X.shape[1], units, spec.form, min(options.n_jobs, options.n_starts)
         )
@@ -306,12 +332,22 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         callback = both(own, tasks)
         if options.n_jobs > 1:  # starts in other processes do not report their sweeps
             progress.at(0.0, f"{options.n_starts} starts in {options.n_jobs} processes")
+        options = replace(options, time_limit=clock.left)
         ensemble = None
         if going_on and same(spec, self._spec):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
             ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
         return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
+
+
+def _share(value: Any, name: str) -> float | None:
+    """A number of (0, 1], None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if not isinstance(value, Real):
+        raise ValueError(f'{name} must be "auto" or a number in (0, 1], got {value!r}.')
+    return float(value)
 
 
 def _pair(value: Any, name: str) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from cavity.ep.solve import Record
 from cavity.estimators.base import EPEstimator, with_callbacks
 from cavity.estimators.fitted import WeightSummary
 from cavity.estimators.inputs import labelled_table, row_vector
+from cavity.model.data import check_weights
 from cavity.model.likelihoods import Likelihood, ProbitLikelihood
 from cavity.result.relevance import THRESHOLD, Relevance, largest
 from cavity.types import FloatArray
@@ -47,17 +48,21 @@ class EPClassification(ClassifierMixin, EPEstimator):
         X, y = labelled_table(self, X, y)
         check_classification_targets(y)
         weight = row_vector(sample_weight, len(y), "sample_weight")
+        if weight is not None:
+            check_weights(weight)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, y)
+            if (by_class < 0.0).any():
+                label = np.asarray(y)[by_class < 0.0].tolist()[0]
+                raise ValueError(f"class_weight is negative for the class {label!r}: weights count copies.")
             weight = by_class if weight is None else weight * by_class
         classes, code = np.unique(y, return_inverse=True)
         counted = np.unique(code if weight is None else code[weight > 0.0])
         if not len(counted):
             raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
         if len(counted) < 2:
-            raise ValueError(
-                f"y holds one class only, {classes[counted[0]]!r}, in rows of positive weight: give two."
-            )
+            only = classes.tolist()[counted[0]]
+            raise ValueError(f"y holds one class only, {only!r}, in rows of positive weight: give two.")
         again = self.warm_start and np.array_equal(getattr(self, "classes_", ()), classes)
         self.classes_ = classes
         if len(classes) == 2:
@@ -69,9 +74,11 @@ class EPClassification(ClassifierMixin, EPEstimator):
         old = getattr(self, "estimators_", None) if again else None
         self.__dict__.pop("posterior_", None)
         self.estimators_: list[EPClassification] = []
+        clock = self._clock()
         for c in range(len(classes)):
             binary = self._binary() if old is None else old[c].set_params(**self._binary().get_params())
-            self.estimators_.append(binary._fit(X, np.where(code == c, 1.0, -1.0), weight))
+            mine = np.where(code == c, 1.0, -1.0)
+            self.estimators_.append(binary._fit(X, mine, weight, clock=clock.share(len(classes) - c)))
         right = np.stack([e.loo_i_ for e in self.estimators_], axis=1)  # log P(right side | other rows)
         log_p = np.where(code[:, None] == np.arange(len(classes)), right, _log_other(right))
         self._loo_log_proba = log_p - logsumexp(log_p, axis=1, keepdims=True)

@@ -94,7 +94,8 @@ class EPRegressor(EPRegression):
     warm_start : bool
         Go on from the last fit where the model is the same; rows that are new start afresh.
     time_limit : float, optional
-        Seconds; the state reached by then is kept.
+        Seconds for the whole of ``fit``; the state reached by then is kept. Several likelihoods share them,
+        and those for which none are left are named in ``notes_`` and a warning.
     n_jobs : int, optional
         Processes over starts, or threads over rows with one start; -1 for all cores.
     random_state : int, RandomState or None

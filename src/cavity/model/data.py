@@ -57,6 +57,7 @@ class Scaling:
 
 
 GRID = 2.0**26
+FARTHEST = 1e12  # standard deviations of the trusted rows: their squares, and those of noise, keep all digits
 
 
 def on_grid(a: FloatArray) -> FloatArray:
@@ -66,6 +67,19 @@ def on_grid(a: FloatArray) -> FloatArray:
     than that bit, data in other units or another order almost always become the same bits.
     """
     return np.rint(a * GRID) / GRID
+
+
+CONSTANT_TARGET, FAR_OFF = "y is constant", "Far off:"  # how notes begin that are warnings too
+MOST_COPIES = 1e15  # of a row: fits with 1e20 lose digits, with 1e50 their posterior
+FAR_AWAY = 1e6  # times the usual distance from the median; Gaussian noise sees no more of the other rows
+
+
+def weighted_median(values: FloatArray, weight: FloatArray) -> float:
+    """The median of w copies of each value; the mean of two values where either is one."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    either_side = 0.5 * below[-1] * np.array([1.0 - 1e-12, 1.0 + 1e-12])  # sums of weights are rounded
+    return float(np.mean(values[order[np.searchsorted(below, either_side)]]))
 
 
 class Prepared(NamedTuple):
@@ -81,19 +95,27 @@ class Prepared(NamedTuple):
     notes: tuple[str, ...]
     row_of: IntArray
 
-    def with_target_of(self, trusted: FloatArray) -> Prepared:
-        """The target in units of the mean and sd of the rows in ``trusted``, (n,) booleans."""
-        y, weight = self.data.y, self.data.weight * trusted
-        if not weight.any():
+    def with_target_of(self, trusted: FloatArray, y: FloatArray) -> Prepared:
+        """The target in units of the mean and sd of the rows in ``trusted``, (n,) booleans.
+
+        It is made anew from y, as given to fit: in units that wild rows have widened, the grid makes the
+        others equal. Where some row is more than 1e12 such sds off, nothing changes.
+        """
+        y, weight = y[self.rows] + 0.0, self.data.weight
+        if not trusted.any():
             return self
-        mean = float(np.average(y, weights=weight))
-        sd = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
-        if sd <= 1e-13:
+        size = max(float(np.abs(y[trusted]).max()), np.finfo(float).tiny)
+        near = y[trusted] / size
+        mean = float(np.average(near, weights=weight[trusted]))
+        sd = float(np.sqrt(np.average((near - mean) ** 2, weights=weight[trusted])))
+        largest = float(np.abs(y / FARTHEST).max()) / size
+        if sd <= max(1e-13, largest):
             return self
-        old = self.scaling
-        scaling = replace(old, y_mean=old.y_mean + mean * old.y_scale, y_scale=sd * old.y_scale)
-        data = self.data._replace(y=on_grid((y - mean) / sd), row_var=self.data.row_var / sd**2)
-        return self._replace(data=data, scaling=scaling)
+        scaling = replace(self.scaling, y_mean=mean * size, y_scale=sd * size)
+        row_var = self.data.row_var * (self.scaling.y_scale / scaling.y_scale) ** 2
+        return self._replace(
+            data=self.data._replace(y=on_grid(scaling.target(y)), row_var=row_var), scaling=scaling
+        )
 
 
 def _first_bad(mask: FloatArray) -> tuple[int, ...]:
@@ -108,19 +130,25 @@ def _numbers(values: Any, what: str, names: Sequence[str] | None = None) -> Floa
     """A float64 array, or an error of the kind NumPy raised that names the first cell that is no number."""
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         cells = np.asarray(values, dtype=object)
         for at in np.ndindex(cells.shape):
+            where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "") if at else "it"
             try:
                 float(cells[at])
+            except OverflowError:
+                raise ValueError(
+                    f"{what} holds an integer beyond the largest number (1.8e308) in {where}: use a larger "
+                    "unit."
+                ) from None
             except (TypeError, ValueError):
-                where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "")
                 if cells[at] is None or type(cells[at]).__name__ in ("NAType", "NaTType"):
                     raise ValueError(f"{what} is missing (NaN) in {where}: impute or drop it.") from None
                 shown = repr(cells[at])[:60]
                 kind = "text" if isinstance(cells[at], str) else f"{shown}, which is no number,"
                 detail = f": {shown}" if kind == "text" else ""
-                cure = "encode text columns first" if what == "X" else "only numbers can be fitted"
+                encode = "encode text columns first" if kind == "text" else "turn it into numbers first"
+                cure = encode if what == "X" else "only numbers can be fitted"
                 raise type(error)(f"{what} holds {kind} in {where}{detail}; {cure} ({error}).") from None
         raise type(error)(f"{what} must hold numbers only: {error}.") from None
 
@@ -164,6 +192,22 @@ def check_vector(values: Any, n: int, what: str) -> FloatArray:
     return v
 
 
+def check_weights(weight: FloatArray) -> None:
+    """Raise a `ValueError` where weights cannot be numbers of copies."""
+    if (weight < 0).any():
+        raise ValueError(
+            f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies."
+        )
+    if (weight > MOST_COPIES).any():
+        row = _first_bad(weight > MOST_COPIES)[0]
+        raise ValueError(
+            f"sample_weight is {weight[row]:g} in row {row}: weights count copies, at most {MOST_COPIES:g}. "
+            "Divide all weights by their mean."
+        )
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
+
+
 def prepare(
     X: Any,
     y: Any,
@@ -194,12 +238,7 @@ def prepare(
         raise ValueError("X has 0 rows: nothing to fit.")
     y = check_vector(y, n, "y")
     weight = np.ones(n) if sample_weight is None else check_vector(sample_weight, n, "sample_weight")
-    if (weight < 0).any():
-        raise ValueError(
-            f"sample_weight is negative in row {_first_bad(weight < 0)[0]}: weights count copies."
-        )
-    if not (weight > 0).any():
-        raise ValueError("sample_weight is zero in every row: at least one weight must be positive.")
+    check_weights(weight)
     row_var = np.zeros(n) if noise_var is None else check_vector(noise_var, n, "noise_var")
     if (row_var < 0).any():
         raise ValueError(
@@ -233,8 +272,10 @@ def prepare(
         if not standardise_target:
             y_mean, y_scale = 0.0, 1.0
         elif y_sd <= 1e-13:
-            notes.append("y is constant: there is nothing to explain, predictions are that constant.")
+            notes.append(f"{CONSTANT_TARGET}: there is nothing to explain, predictions are that constant.")
             y_mean = float(y[0])
+        else:
+            notes.extend(_far_off(u, weight, rows))
     else:
         constant = np.ptp(X, axis=0) == 0 if n > 1 else np.zeros(X.shape[1], bool)
         x_mean, x_scale, y_mean, y_scale = np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0
@@ -256,6 +297,20 @@ def prepare(
         np.ascontiguousarray(row_var),
     )
     return Prepared(data, scaling, rows, tuple(notes), row_of)
+
+
+def _far_off(y: FloatArray, weight: FloatArray, rows: IntArray) -> list[str]:
+    """A sentence on rows that lie a million times farther from the middle of y than half of the rows."""
+    away = np.abs(y - weighted_median(y, weight))
+    usual = weighted_median(away, weight)
+    wild = rows[away > FAR_AWAY * usual]
+    if usual == 0.0 or not len(wild):
+        return []
+    listed = ", ".join(str(row) for row in np.sort(wild)[:5]) + (", …" if len(wild) > 5 else "")
+    return [
+        f"{FAR_OFF} y in {len(wild)} row(s) lies {away.max() / usual:.0e} times farther from its median than "
+        f"in half of the rows: {listed}. Correct or drop them, or fit the logarithm of y if they are right."
+    ]
 
 
 def _canonical_rows(

@@ -26,6 +26,12 @@ class MixturePosterior:
         """The mixture of several solutions over the same rows."""
         return cls([FittedPosterior(prepared, s) for s in solutions], weights)
 
+    def with_note(self, note: str) -> MixturePosterior:
+        """The same with one more sentence on what was found."""
+        prepared = self.main.prepared
+        prepared = prepared._replace(notes=(*prepared.notes, note))
+        return MixturePosterior.of(prepared, [c.solution for c in self.components], self.weights)
+
     @property
     def main(self) -> FittedPosterior:
         """The component of largest weight."""

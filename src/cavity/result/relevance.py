@@ -6,8 +6,11 @@ of f when the input is put at its mean,
 .. math:: e_j = \Big(\tfrac1n\sum_i \big(f(x_i) - f(x_i^{(j)})\big)^2\Big)^{1/2},\qquad
           x^{(j)}_{ij} = \bar x_j ,
 
-in the units of y. ``effect`` is that of the posterior mean of f, in closed form. Its interval, and the
-probability of being relevant, P(e_j > threshold · sd(y)), come from seeded draws of the weights.
+in the units of y. ``effect`` is the posterior median of e_j. It, its interval and the probability of being
+relevant, P(e_j > threshold · sd(y)), come from the same seeded draws of the weights, so they agree: the
+median lies inside the interval, and exceeds the threshold where the probability exceeds one half.
+``mean_effect`` is e_j of the posterior mean of f, in closed form. Drawn functions wiggle where their mean is
+flat, so of an input that does little it is smaller than any likely e_j.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ EFFECT_ROWS = 2000  # at most so many rows, evenly spaced, make the mean effect
 DRAWS = 200
 DRAW_ROWS = 200
 DRAW_WORK = 2e8  # activations evaluated for the draws, about two seconds
-LEVELS = (0.025, 0.975)
+LEVELS = (0.025, 0.5, 0.975)
 
 Block = tuple[str, Sequence[int]]
 
@@ -49,9 +52,9 @@ class Relevance:
         the weights, for standardised inputs. Inputs that share a scale share these numbers; where the units
         have scales of their own, all units count alike; NaN for inputs that no unit sees.
     effect, effect_lower, effect_upper : size of the effect in the units of y: root mean square over the rows
-        of the change of f when the input is put at its mean; of the mean of f, and a 95 % interval. An
-        effect is never negative, so for an input that does little the interval may lie above ``effect``:
-        drawn functions wiggle where their mean is flat.
+        of the change of f when the input is put at its mean; posterior median and 95 % interval. An effect is
+        never negative, so even of an input that does nothing it is above zero.
+    mean_effect : the same of the mean of f alone, without what is uncertain about f.
     probability : posterior probability that the effect exceeds ``threshold`` · sd(y).
     threshold : that threshold; 0.1, or 1 % of the variance of y, unless another was asked for.
     inclusion : probability that some weight of the input, in a unit that is in use, is not in the spike of
@@ -66,6 +69,7 @@ class Relevance:
     effect: FloatArray
     effect_lower: FloatArray
     effect_upper: FloatArray
+    mean_effect: FloatArray
     probability: FloatArray
     threshold: float = THRESHOLD
     inclusion: FloatArray | None = None
@@ -142,10 +146,10 @@ def relevance(
     change = np.zeros((len(columns), len(rows)))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
         change += share * mean_changes(component, X, columns)
-    effect = np.sqrt(np.average(change**2, axis=1, weights=weight))
+    mean_effect = np.sqrt(np.average(change**2, axis=1, weights=weight))
     drawn = _drawn_effects(posterior, columns, seed)
     share_of_draws = np.repeat(posterior.weights / DRAWS, DRAWS)
-    lower, upper = (_weighted_quantile(drawn, share_of_draws, level) for level in LEVELS)
+    lower, effect, upper = (_weighted_quantile(drawn, share_of_draws, level) for level in LEVELS)
     return Relevance(
         tuple(name for name, _ in blocks),
         scale[0],
@@ -155,6 +159,7 @@ def relevance(
         y_scale * effect,
         y_scale * lower,
         y_scale * upper,
+        y_scale * mean_effect,
         np.clip((drawn > threshold) @ share_of_draws, 0.0, 1.0),
         float(threshold),
         input_inclusion(posterior, columns),
@@ -163,7 +168,7 @@ def relevance(
 
 def largest(tables: Sequence[Relevance]) -> Relevance:
     """One table for networks that see the same inputs: of each input the largest effect and probability."""
-    names = ("effect", "effect_lower", "effect_upper", "probability")
+    names = ("effect", "effect_lower", "effect_upper", "mean_effect", "probability")
     return replace(tables[0], **{name: np.max([getattr(t, name) for t in tables], axis=0) for name in names})
 
 
@@ -213,7 +218,7 @@ def _scales(posterior: MixturePosterior, columns: list[IntArray]) -> tuple[Float
         centre = p @ mean
         sd = np.sqrt(var)
         out[:2, b] = centre, np.sqrt(p @ (var + (mean - centre) ** 2))
-        out[2:, b] = [_mixture_quantile(p, mean, sd, level) for level in LEVELS]
+        out[2:, b] = [_mixture_quantile(p, mean, sd, level) for level in (LEVELS[0], LEVELS[-1])]
     return tuple(out)
 
 

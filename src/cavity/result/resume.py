@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cavity.ep import posterior as post
+from cavity.ep.countdown import Countdown
 from cavity.ep.ensemble import Ensemble, stack
 from cavity.ep.ladder import FitOptions
 from cavity.ep.schedule import Schedule, Stage
@@ -79,7 +79,7 @@ def resume(
     callback: Callable[[Record, EPState], Any] | None = None,
 ) -> Ensemble | None:
     """Sweep on from every component and stack anew; None where nothing can be carried over."""
-    began = time.perf_counter()
+    clock = Countdown(options.time_limit)
     old = posterior.components[0].prepared
     same = _same_rows(old, new)
     match = None if same else match_rows(old, new, X, y, noise_var)
@@ -96,7 +96,6 @@ def resume(
         # damping that an earlier run had to cut stays cut
         step = replace(step, damping=min(step.damping, component.solution.step.damping))
         stage = Stage("resume", step, options.max_iter, options.tol)
-        left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
         solutions.append(
             solve(
                 component.spec,
@@ -104,7 +103,7 @@ def resume(
                 state,
                 Schedule((stage,)),
                 n_threads=options.n_threads,
-                time_limit=left,
+                time_limit=clock.left,
                 callback=callback,
             )
         )

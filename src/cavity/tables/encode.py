@@ -166,10 +166,10 @@ class TableEncoder:
         kinds = {c: col.CATEGORY if c in categorical else col.kind_of(frame[c], c, name) for c in inputs}
         classes = outcomes.classes_of(frame[target], target, name, task)
         bare = cls((), target, classes=classes)
-        outcome = np.isnan(bare.outcome(table))
+        never_filled = {target: np.isnan(bare.outcome(table))}
         if weights is not None:
-            outcome |= np.isnan(col.weights(frame, weights, name))
-        rows = _kept_rows(table, {c: absent[c] for c in inputs}, outcome, missing, target, notes)
+            never_filled[weights] = np.isnan(col.weights(frame, weights, name))
+        rows = _kept_rows(table, {c: absent[c] for c in inputs}, never_filled, missing, notes)
         if len(rows) < 2:
             raise TableError(f"{name} has {len(rows)} row(s) without missing values: a fit needs at least 2.")
         y = bare.outcome(table)[rows]
@@ -241,7 +241,7 @@ class TableEncoder:
         if strange:
             notes.append(f"{strange} value(s) are levels that the fit did not see; they count as unknown.")
         X = np.hstack(blocks)
-        kept = _kept_rows(Table(frame, name, ()), absent, np.zeros(len(frame), bool), policy, None, notes)
+        kept = _kept_rows(Table(frame, name, ()), absent, {}, policy, notes)
         index = frame.index[kept]
         return Encoded(
             pandas().DataFrame(X[kept], columns=self.features, index=index), positions[kept], tuple(notes)
@@ -341,27 +341,27 @@ def _fill(values: Any, kind: str, name: str) -> float | str:
 def _kept_rows(
     table: Table,
     absent: dict[str, FloatArray],
-    outcome: FloatArray,
+    never_filled: dict[str, FloatArray],
     missing: str,
-    target: str | None,
     notes: list[str],
 ) -> IntArray:
     """Positions of the rows to use; refuses, or says what was filled or dropped."""
     n = len(table.frame)
-    counts = {c: int(mask.sum()) for c, mask in absent.items() if mask.any()}
-    if not counts and not outcome.any():
+
+    def gone(masks: dict[str, FloatArray]) -> FloatArray:
+        return np.any([np.zeros(n, bool), *masks.values()], axis=0)
+
+    def counted(masks: dict[str, FloatArray]) -> list[str]:
+        found = {c: int(mask.sum()) for c, mask in masks.items() if mask.any()}
+        return [f"{c!r} {k}" for c, k in sorted(found.items(), key=lambda item: -item[1])]
+
+    filled, lacking, outcome = counted(absent), counted(never_filled), gone(never_filled)
+    incomplete = outcome | gone(absent)
+    if not incomplete.any():
         return np.arange(n)
-    incomplete = outcome.copy()
-    for mask in absent.values():
-        incomplete |= mask
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
-    where = listed([f"{c!r} {k}" for c, k in ranked], 10)
-    if outcome.any():
-        where = f"{'the target or weight' if counts else repr(target)} {int(outcome.sum())}" + (
-            f", {where}" if where else ""
-        )
+    where = listed([*lacking, *filled], 10)
     if missing == "refuse":
-        choice = "--impute fills them (median, most frequent level), " if counts else ""
+        choice = "--impute fills them (median, most frequent level), " if filled else ""
         raise TableError(
             f"{table.name} has missing values ({where} of {n} rows): choose what to do. {choice}"
             f"--drop-missing keeps the {n - int(incomplete.sum())} complete rows."
@@ -369,10 +369,13 @@ def _kept_rows(
     if missing == "drop":
         notes.append(f"{int(incomplete.sum())} of {n} rows have missing values ({where}); left out.")
         return np.flatnonzero(~incomplete)
-    if counts:
+    if filled:
+        where = listed(filled, 10)
         notes.append(f"missing values filled with the median or most frequent level ({where} of {n} rows).")
-    if outcome.any():
-        notes.append(f"{int(outcome.sum())} rows lack the target or weight, which is never filled; left out.")
+    if lacking:
+        notes.append(
+            f"rows that lack the target or weight ({', '.join(lacking)}) are never filled; left out."
+        )
     return np.flatnonzero(~outcome)
 
 

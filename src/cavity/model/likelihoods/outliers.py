@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr
 
+from cavity.model.data import weighted_median
 from cavity.model.likelihoods.base import LogZ, Peak
 from cavity.model.likelihoods.scale_mixture import Components, ScaleMixtureLikelihood, _mixed
 from cavity.types import FloatArray, Floats, Gaussian
 
 SHARE, RATIO = 0.05, 10.0  # what is expected where nothing is given
 GUESS_ROWS, GUESS_OUTLIERS = 20.0, 2.0  # what the guess is worth
-LEAST_RATIO, EM_STEPS = 3.0, 50
+# Of the learnt ratio. The kernels keep eleven digits up to 1e12, for residuals of any size; beyond, the
+# narrow rows are as good as exact, and 1e16 loses derivatives.
+LEAST_RATIO, MOST_RATIO = 3.0, 1e12
+EM_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -51,16 +55,18 @@ class OutlierLikelihood(ScaleMixtureLikelihood):
         square, total = residual**2, weight.sum()
         if not square.any():
             return self
-        narrow = max(float(np.median(square)) / 0.455, 1e-12 * float(square.max()))  # median of a χ²_1
+        least = float(square.max()) / MOST_RATIO**2
+        narrow = max(weighted_median(square, weight) / 0.455, least)  # median of a χ²_1
         for _ in range(EM_STEPS):
             log_odds = np.log(share / ((1.0 - share) * ratio)) + 0.5 * square / narrow * (1.0 - ratio**-2)
             wide = weight * expit(log_odds)
-            narrow = float((weight - wide + wide / ratio**2) @ square / total)
+            narrow = max(float((weight - wide + wide / ratio**2) @ square / total), least)
             if self.share is None:
                 share = (wide.sum() + GUESS_ROWS * SHARE) / (total + GUESS_ROWS)
             if self.ratio is None:
                 far = float(wide @ square) / narrow + GUESS_OUTLIERS * RATIO**2
-                ratio = max(float(np.sqrt(far / (wide.sum() + GUESS_OUTLIERS))), LEAST_RATIO)
+                found = np.sqrt(far / (wide.sum() + GUESS_OUTLIERS))
+                ratio = float(np.clip(found, LEAST_RATIO, MOST_RATIO))
         return OutlierLikelihood(float(share), float(ratio))
 
     def components(self, fraction: float) -> Components | None:
