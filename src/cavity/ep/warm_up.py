@@ -12,6 +12,7 @@ from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray
 
+SEQUENTIAL_ROWS, SEQUENTIAL_WORK = 20_000, 30 * 40**2  # see `default_step`
 WARM_UP_INPUTS = 20  # with fewer inputs the MAP fit takes them all
 WARM_UP_UNITS, WARM_UP_ROWS = 15, 5000
 WARM_UP_NOISE, WARM_UP_VAR = 0.5, 0.3  # much noise, or the units interpolate before the prior sees them
@@ -26,8 +27,9 @@ TRIAL = (1e-4, 1.0)  # noise and prior variance of the MAP fit that tells whethe
 
 
 def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = None) -> Step:
-    """Sequential for small problems, blocks for larger ones: the cost of refreshing q(w) decides.
+    """Sequential where that costs little, blocks of rows for more rows or inputs: what refreshing q(w) costs.
 
+    With little noise, blocks make fits swing that settle one row at a time (Naval, 3000 rows and 55 units).
     The diagonal form refreshes as a whole, so it sweeps in parallel, with the paper's stronger damping.
     Pieces without a compiled form sweep in blocks. The fraction is the likelihood's own unless given.
     """
@@ -35,7 +37,7 @@ def default_step(data: TrainingData, spec: ModelSpec, fraction: float | None = N
     if spec.resolved_form(data.n_rows) == "diagonal":
         return Step(fraction=eta, block_size=None, damping=0.3)
     work = spec.n_hidden * spec.n_inputs**2
-    if data.n_rows <= 1500 and work <= 30 * 40**2 and spec.compiled(eta):
+    if data.n_rows <= SEQUENTIAL_ROWS and work <= SEQUENTIAL_WORK and spec.compiled(eta):
         return Step(fraction=eta, block_size=1, damping=0.7)
     return Step(fraction=eta, block_size=max(data.n_rows // 16, 64), damping=0.5)
 
