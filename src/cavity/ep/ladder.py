@@ -11,14 +11,13 @@ convergence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cavity.ep.another_noise import under
+from cavity.ep.another_noise import under, varying
 from cavity.ep.calm import calmed
 from cavity.ep.doubt import doubt
 from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
@@ -31,18 +30,16 @@ from cavity.ep.map_start import (
     map_network,
     residual_var,
 )
+from cavity.ep.runs import Told, late, numbered, run_all
 from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
-from cavity.ep.solve import Record, Solution, Status, solve
+from cavity.ep.solve import Solution, Status, solve
 from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
-from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import ModelSpec, Noise
 from cavity.types import FloatArray, IntArray, Natural
-
-Told = Callable[[Record, EPState], Any] | None  # called after each sweep
 
 # Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
 # unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
@@ -58,7 +55,7 @@ FIRM_VARIANTS = (
     (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
-FEW_SWEEPS = 6  # of those under an alternative likelihood
+FEW_SWEEPS = 6  # of fits under another noise that carry little weight
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
@@ -81,6 +78,7 @@ class FitOptions:
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
     alternative : likelihood under which several fits go on where it predicts better; "map" only.
+    varying : noise that depends on the inputs, under which they go on where it predicts better; "map" only.
     adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
     """
 
@@ -97,6 +95,7 @@ class FitOptions:
     n_threads: int = 1
     n_jobs: int = 1
     alternative: Likelihood | None = None
+    varying: Noise | None = None
     adapt_prior: bool = False
 
 
@@ -204,6 +203,9 @@ def fit_ensemble(
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
         limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
+        if options.varying is not None and options.start == "map":
+            ensemble = _varied(ensemble, options.varying, data, options, callback, limit, must=False)
+            limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
         solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
         solutions[main] = calmed(
             data, solutions[main], options.max_iter, options.tol, options.n_threads, limit, callback
@@ -222,6 +224,10 @@ def _fit_ensemble(
     def left() -> float | None:
         return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
 
+    if options.start == "map" and spec.noise.varies:
+        level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
+        begun = _fit_ensemble(level, data, options, callback)
+        return _varied(begun, spec.noise, data, options, callback, left(), must=True)
     if options.start == "map" and spec.likelihood.robust:
         return _fit_robust(spec, data, options, callback)
     if options.start != "map":
@@ -260,7 +266,7 @@ def _fit_ensemble(
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, left())
 
-        done = _run_all(begin, more, options.n_jobs, callback, left, (len(solutions), options.n_starts))
+        done = run_all(begin, more, options.n_jobs, callback, left, (len(solutions), options.n_starts))
         solutions += done
         if len(done) < more or any(s.status is Status.INTERRUPTED for s in done):
             break
@@ -285,17 +291,17 @@ def _fit_ensemble(
             options.tol, options.flat, n_threads=options.n_threads, time_limit=left(), callback=told,
         )  # fmt: skip
 
-    if options.alternative is not None and not _late(left()):
-        another = take_up(ranked[0], _numbered(callback, 1, len(ranked)))
+    if options.alternative is not None and not late(left()):
+        another = take_up(ranked[0], numbered(callback, 1, len(ranked)))
         if mean_loo(data, another) <= mean_loo(data, heaviest):
             another = None
     if another is not None:
-        others = _run_all(
+        others = run_all(
             lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, left,
             (1, len(ranked)),
         )  # fmt: skip
         return stack(data, [*ensemble.solutions, another, *others])
-    longer = _run_all(
+    longer = run_all(
         lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, left()),
         len(carry), options.n_jobs, callback, left, (0, len(carry)),
     )  # fmt: skip
@@ -327,44 +333,48 @@ def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callba
         )  # fmt: skip
 
     count = len(ranked)
-    return stack(data, _run_all(take_up, count, options.n_jobs, callback, left, (0, count)))
+    return stack(data, run_all(take_up, count, options.n_jobs, callback, left, (0, count)))
 
 
-def _run_all(
-    run: Callable[[int, Told], Solution],
-    count: int,
-    n_jobs: int,
+def _varied(
+    begun: Ensemble,
+    noise: Noise,
+    data: TrainingData,
+    options: FitOptions,
     callback: Told,
-    left: Callable[[], float | None],
-    part: tuple[int, int],
-) -> list[Solution]:
-    """Solutions 0 … count - 1, in processes or one by one; fewer where the time is up, but one at least.
+    time_limit: float | None,
+    must: bool,
+) -> Ensemble:
+    """Fits taken up by noise that depends on the inputs; unless they ``must``, where the heaviest gains.
 
-    ``part`` is how many starts went before, of how many.
+    Begun with such noise, fits of Boston took for noise what others found to be a part of the function.
     """
-    if n_jobs != 1 and count > 1:
-        from joblib import Parallel, delayed
+    began = time.perf_counter()
 
-        return list(Parallel(n_jobs=n_jobs)(delayed(run)(m, None) for m in range(count)))
-    solutions: list[Solution] = []
-    for m in range(count):
-        if part[0] + m > 0 and _late(left()):
-            break
-        solutions.append(run(m, _numbered(callback, part[0] + m + 1, part[1])))
-        if solutions[-1].status is Status.INTERRUPTED:
-            break
-    return solutions
+    def left() -> float | None:
+        return None if time_limit is None else time_limit - (time.perf_counter() - began)
 
+    if late(left()) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
+        return begun
+    ranked = np.argsort(-begun.weights, kind="stable")
+    carry = begun.weights * len(begun.weights) >= CARRYING
+    count = len(ranked)
 
-def _late(left: float | None) -> bool:
-    return left is not None and left <= 0.0
+    def take_up(m: int, told: Told) -> Solution:
+        solution = begun.solutions[ranked[m]]
+        sweeps = max(options.max_iter - FIRST_SWEEPS, FEW_SWEEPS) if carry[ranked[m]] else FEW_SWEEPS
+        return varying(
+            noise, data, solution, sweeps, options.tol, options.flat,
+            n_threads=options.n_threads, time_limit=left(), callback=told,
+        )  # fmt: skip
 
-
-def _numbered(callback: Told, start: int, count: int) -> Told:
-    """The callback, told which start of how many a sweep belongs to."""
-    if callback is None or count == 1:
-        return callback
-    return lambda record, state: callback(record._replace(part=(start, count)), state)
+    heaviest = take_up(0, numbered(callback, 1, count))
+    if not must and mean_loo(data, heaviest) <= mean_loo(data, begun.solutions[ranked[0]]):
+        return begun
+    others = run_all(
+        lambda m, told: take_up(m + 1, told), count - 1, options.n_jobs, callback, left, (1, count)
+    )
+    return stack(data, [*(() if must else begun.solutions), heaviest, *others])
 
 
 def continued(
