@@ -30,7 +30,7 @@ from cavity.ep.map_start import (
     map_network,
     residual_var,
 )
-from cavity.ep.runs import Told, late, numbered, run_all
+from cavity.ep.runs import Told, countdown, late, numbered, run_all
 from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
 from cavity.ep.solve import Solution, Status, solve
 from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
@@ -55,6 +55,7 @@ FIRM_VARIANTS = (
     (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
+VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
 FEW_SWEEPS = 6  # of fits under another noise that carry little weight
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
@@ -199,16 +200,14 @@ def fit_ensemble(
     """
     options = options if options is not None else FitOptions()
     check_fit(spec, data)
-    began = time.perf_counter()
+    left = countdown(options.time_limit)
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
-        limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
         if options.varying is not None and options.start == "map":
-            ensemble = _varied(ensemble, options.varying, data, options, callback, limit, must=False)
-            limit = None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
+            ensemble = _varied(ensemble, options.varying, data, options, callback, left(), must=False)
         solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
         solutions[main] = calmed(
-            data, solutions[main], options.max_iter, options.tol, options.n_threads, limit, callback
+            data, solutions[main], options.max_iter, options.tol, options.n_threads, left(), callback
         )
         return ensemble if solutions[main] is ensemble.solutions[main] else stack(data, solutions)
 
@@ -219,11 +218,7 @@ def _fit_ensemble(
     options: FitOptions,
     callback: Told,
 ) -> Ensemble:
-    began = time.perf_counter()
-
-    def left() -> float | None:
-        return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
-
+    left = countdown(options.time_limit)
     if options.start == "map" and spec.noise.varies:
         level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
         begun = _fit_ensemble(level, data, options, callback)
@@ -311,11 +306,7 @@ def _fit_ensemble(
 
 def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
     """Starts under Gaussian noise, wide for rows in doubt, taken up by the robust likelihood."""
-    began = time.perf_counter()
-
-    def left() -> float | None:
-        return None if options.time_limit is None else options.time_limit - (time.perf_counter() - began)
-
+    left = countdown(options.time_limit)
     plain = replace(spec, likelihood=GaussianLikelihood())
     softer = data._replace(row_var=data.row_var + doubt(spec, data, options.seed).row_var)
     step = options.step if options.step is not None else default_step(data, spec)
@@ -349,20 +340,18 @@ def _varied(
 
     Begun with such noise, fits of Boston took for noise what others found to be a part of the function.
     """
-    began = time.perf_counter()
-
-    def left() -> float | None:
-        return None if time_limit is None else time_limit - (time.perf_counter() - began)
-
+    left = countdown(time_limit)
     if late(left()) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
         return begun
     ranked = np.argsort(-begun.weights, kind="stable")
     carry = begun.weights * len(begun.weights) >= CARRYING
     count = len(ranked)
+    most = max(options.max_iter - FIRST_SWEEPS, FEW_SWEEPS)
+    most = most if must else min(most, VARYING_SWEEPS)
 
     def take_up(m: int, told: Told) -> Solution:
         solution = begun.solutions[ranked[m]]
-        sweeps = max(options.max_iter - FIRST_SWEEPS, FEW_SWEEPS) if carry[ranked[m]] else FEW_SWEEPS
+        sweeps = most if carry[ranked[m]] else FEW_SWEEPS
         return varying(
             noise, data, solution, sweeps, options.tol, options.flat,
             n_threads=options.n_threads, time_limit=left(), callback=told,

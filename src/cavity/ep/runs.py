@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,12 @@ def run_all(
         if solutions[-1].status is Status.INTERRUPTED:
             break
     return solutions
+
+
+def countdown(seconds: float | None) -> Callable[[], float | None]:
+    """A function that says how many of these seconds are left from now on; None where there is no limit."""
+    began = time.perf_counter()
+    return lambda: None if seconds is None else seconds - (time.perf_counter() - began)
 
 
 def late(left: float | None) -> bool:
