@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 # Slopes of the log noise variance over five standard normal inputs; those of "same" have none.
 SLOPES = {"varying": (1.4, 0.0, 0.0, -0.8, 0.0), "same": (0.0,) * 5}
 LEVEL = 2.0 * np.log(0.3)
-N_SPLITS = 3
+N_SPLITS = 2
 
 
 def simulated(params: dict[str, Any], split: int) -> Problem:
