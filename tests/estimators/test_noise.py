@@ -1,8 +1,11 @@
 """Noise that depends on the inputs, as a user meets it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
+from sklearn.exceptions import ConvergenceWarning
 
 from cavity import EPLinearRegressor, EPRegressor, load
 from cavity.result.draws import draw, log_noise_vars
@@ -135,6 +138,16 @@ def test_linear_model():
     assert np.all(np.abs(found.mean - SLOPES * X.std(axis=0)) < 3.0 * found.sd)
     assert model.coef_sd_[1] < 0.8 * plain.coef_sd_[1]  # calm rows count for more
     assert abs(model.coef_[1] - 1.0) < 3.0 * model.coef_sd_[1]
+
+
+def test_slopes_are_there_even_where_no_time_is_left():
+    X, y, _ = scattered(100)
+    model = EPRegressor(3, n_starts=2, noise="linear", time_limit=1e-6, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.posterior_.main.spec.noise.varies
+    assert np.isfinite(model.loo_)
 
 
 # ── the choice by leave-one-out ─────────────────────────────────────────────────────────────────

@@ -61,7 +61,7 @@ def varying(
 ) -> Solution:
     """What EP makes of a solution where the noise depends on the inputs.
 
-    The sites say what each row knows of its own noise, so they make the slopes at once.
+    The sites say what each row knows of its own noise, so they make the slopes at once, before any sweep.
     """
     spec, state = replace(solution.spec, noise=noise), solution.state
     q = refreshed(spec, data, state.rows.noise)
@@ -73,4 +73,5 @@ def varying(
     more = solve(
         spec, data, state, Schedule((stage,)), n_threads=n_threads, time_limit=time_limit, callback=callback
     )
-    return more._replace(history=solution.history + more.history)
+    mismatch = more.mismatch if more.history else solution.mismatch
+    return more._replace(history=solution.history + more.history, mismatch=mismatch)

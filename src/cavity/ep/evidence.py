@@ -69,7 +69,7 @@ def log_evidence(
         exact = exact_output_precisions(spec)[spec.n_hidden :]
         total -= float(np.sum(scalar_log_partition(np.zeros_like(exact), 1.0 / exact)))
     if q.log_var is not None:
-        total += noises.partition_gain(spec, data, state.rows.noise)
+        total += noises.partition_gain(spec, q.log_var)
     elif q.noise.var > 0.0:
         total += _inferred_part(q.noise, Gaussian(spec.noise.mean, spec.noise.var))
     zero = np.zeros(spec.n_groups)

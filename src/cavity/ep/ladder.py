@@ -341,7 +341,7 @@ def _varied(
     Begun with such noise, fits of Boston took for noise what others found to be a part of the function.
     """
     left = countdown(time_limit)
-    if late(left()) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
+    if (late(left()) and not must) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
         return begun
     ranked = np.argsort(-begun.weights, kind="stable")
     carry = begun.weights * len(begun.weights) >= CARRYING

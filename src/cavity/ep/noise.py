@@ -73,28 +73,20 @@ def refreshed(spec: ModelSpec, data: TrainingData, sites: FloatArray) -> LogNois
     """q from its prior and the sites of all rows, (2, n); None where it is improper."""
     if not spec.noise.varies:
         return refresh_noise(spec, data.weight, sites)
-    solved = _solved(spec, data, sites)
-    return None if solved is None else LogVariance(solved[0], solved[1] @ solved[1].T)
-
-
-def _solved(
-    spec: ModelSpec, data: TrainingData, sites: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Mean, factor of the covariance, and location of q(u)."""
     phi, p = features(spec, data.X), prior(spec)
     precision = (phi * (data.weight * sites[0])[:, None]).T @ phi + np.diag(1.0 / p.var)
-    location = (data.weight * sites[1]) @ phi + p.mean / p.var
     factor = inverse_factor(precision)
-    return None if factor is None else (factor @ (factor.T @ location), factor, location)
+    if factor is None:
+        return None
+    location = (data.weight * sites[1]) @ phi + p.mean / p.var
+    return LogVariance(factor @ (factor.T @ location), factor @ factor.T)
 
 
-def partition_gain(spec: ModelSpec, data: TrainingData, sites: FloatArray) -> float:
-    """Ψ(q(u)) - Ψ(p(u)), the part of log Z_EP that stands for the noise weights."""
-    solved, p = _solved(spec, data, sites), prior(spec)
-    assert solved is not None  # the state is proper
-    mean, factor, location = solved
+def partition_gain(spec: ModelSpec, q: LogVariance) -> float:
+    """Ψ(q(u)) - Ψ(p(u)), the part of log Z_EP that stands for the weights of the noise."""
+    p = prior(spec)
     before = gaussian_log_partition(p.mean, p.mean / p.var, np.diag(np.sqrt(p.var)))
-    return gaussian_log_partition(mean, location, factor) - before
+    return gaussian_log_partition(q.mean, np.linalg.solve(q.cov, q.mean), np.linalg.cholesky(q.cov)) - before
 
 
 def for_step(spec: ModelSpec, data: TrainingData, state: EPState, step: Step) -> LogNoise:
