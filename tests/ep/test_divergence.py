@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cavity import EPRegressor
+from cavity.ep.noise import LEAP, applied
 from cavity.ep.schedule import Stage, Step
 from cavity.ep.solve import FALL, MOST_FALLS, _StageRunner
 from cavity.ep.starts import with_noise, zero_state
-from cavity.ep.state import RowSites
-from cavity.ep.sweep import NOISE_LEAP, SweepInfo, _apply_noise
+from cavity.ep.sweep import SweepInfo
 from cavity.ep.warm_up import relevant_inputs
 from cavity.model.data import prepare
 from cavity.model.spec import network
@@ -60,11 +60,10 @@ def test_rows_of_almost_no_residual_do_not_let_the_noise_leap():
     """Under a wide q(θ) each of 5000 rows asks for half a unit less, and none says where to stop."""
     rng = np.random.default_rng(0)
     data = prepare(rng.normal(size=(5000, 2)), rng.normal(size=5000)).data
-    rows = RowSites(*([np.zeros(1)] * 4), np.zeros((2, 5000)))
     proposed = np.stack([np.full(5000, 1e-4), np.full(5000, -0.5)])
     wide = Gaussian(-9.0, 4.0)
-    noise, sites, cut = _apply_noise(data, rows, wide, slice(0, 5000), proposed)
-    assert 0.5 * NOISE_LEAP < abs(noise.mean - wide.mean) <= NOISE_LEAP
+    noise, sites, cut = applied(wide, np.zeros((5000, 0)), data.weight, np.zeros((2, 5000)), proposed)
+    assert 0.5 * LEAP < abs(noise.mean - wide.mean) <= LEAP
     assert cut > 0 and np.abs(sites[1]).max() < 0.5
 
 

@@ -46,6 +46,18 @@ def test_draws_are_of_the_posterior():
     )
 
 
+def test_slopes_of_the_noise_are_drawn_too():
+    X, y = rows()
+    model = EPRegressor(2, n_starts=1, max_iter=5, tol=10.0, noise="linear").fit(X, y)
+    tree = model.to_arviz(n_draws=1000, n_chains=4)
+    slopes = tree["posterior"]["noise_slopes"]
+    assert slopes.dims == ("chain", "draw", "input")
+    drawn, found = slopes.values.reshape(4000, 3), model.noise_slopes_
+    np.testing.assert_allclose(drawn.mean(axis=0), found.mean, atol=5.0 * found.sd.max() / np.sqrt(4000))
+    np.testing.assert_allclose(drawn.std(axis=0), found.sd, rtol=0.06)
+    assert "noise_slopes" not in fitted().to_arviz(n_draws=5, n_chains=1)["posterior"]
+
+
 def test_rows_of_weight_zero_are_left_out_and_mixtures_are_drawn_from():
     X, y = rows(30)
     weight = np.ones(30)

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from cavity.ep.map_start import NOISE_RANGE, apparent_var
-from cavity.ep.schedule import map_schedule
+from cavity.ep.noise import installed, refreshed
+from cavity.ep.schedule import Schedule, Stage, map_schedule
 from cavity.ep.solve import Record, Solution, solve
 from cavity.ep.starts import with_noise
 from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import Likelihood
+from cavity.model.spec import Noise
 
 
 def under(
@@ -43,3 +45,33 @@ def under(
     schedule = map_schedule(replace(solution.step, fraction=fraction), max_sweeps, tol, flat)
     more = solve(spec, data, state, schedule, n_threads=n_threads, time_limit=time_limit, callback=callback)
     return more._replace(history=solution.history + more.history)
+
+
+def varying(
+    noise: Noise,
+    data: TrainingData,
+    solution: Solution,
+    max_sweeps: int,
+    tol: float,
+    flat: float = 0.0,
+    *,
+    n_threads: int = 1,
+    time_limit: float | None = None,
+    callback: Callable[[Record, EPState], Any] | None = None,
+) -> Solution:
+    """What EP makes of a solution where the noise depends on the inputs.
+
+    The sites say what each row knows of its own noise, so they make the slopes at once, before any sweep.
+    """
+    spec, state = replace(solution.spec, noise=noise), solution.state
+    q = refreshed(spec, data, state.rows.noise)
+    if q is None:
+        state = with_noise(spec, data, state, float(state.posterior.noise.mean))
+    else:
+        state = state._replace(posterior=installed(state.posterior, q))
+    stage = Stage("noise by inputs", solution.step, max_sweeps, tol, flat=flat, retreat=True)
+    more = solve(
+        spec, data, state, Schedule((stage,)), n_threads=n_threads, time_limit=time_limit, callback=callback
+    )
+    mismatch = more.mismatch if more.history else solution.mismatch
+    return more._replace(history=solution.history + more.history, mismatch=mismatch)

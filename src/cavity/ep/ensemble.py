@@ -36,10 +36,14 @@ def mean_loo(data: TrainingData, solution: Solution) -> float:
 
 
 def stack(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble:
-    """Weigh the starts of a model, those of each likelihood first, then these together."""
+    """Weigh the starts of a model, those of each kind of noise first, then these together."""
+
+    def alike(a: Solution, b: Solution) -> bool:
+        return a.spec.likelihood == b.spec.likelihood and a.spec.noise == b.spec.noise
+
     kinds: list[list[Solution]] = []
     for solution in solutions:
-        same = [kind for kind in kinds if kind[0].spec.likelihood == solution.spec.likelihood]
+        same = [kind for kind in kinds if alike(kind[0], solution)]
         if same:
             same[0].append(solution)
         else:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.ep import noise as noises
 from cavity.ep.network import visit_rows
 from cavity.ep.posterior import RowMap, row_blocks, scale_field, scale_sums
 from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
@@ -38,13 +39,14 @@ def look_at_rows(
 ) -> RowVisit:
     """Visit all rows without moving any site."""
     still = replace(step, damping=0.0, damping_output=0.0, damping_noise=0.0)
-    w, rows, q = state.posterior.w, state.rows, held(state.posterior)
+    w, rows = state.posterior.w, state.rows
+    q = held(state.posterior, noises.features(spec, data.X))
     active = active_mask(spec.n_hidden, None)
 
     def block(b: slice) -> RowVisit:
         sites = RowSites(rows.h[:, b], rows.v_dir[b], rows.v_tau[b], rows.v_nu[b], rows.noise[:, b])
         h = Gaussian(w.h_mean[b], w.h_var[b])
-        return visit_rows(spec, data.y[b], data.row_var[b], h, sites, q, still, active, visit_h)
+        return visit_rows(spec, data.y[b], data.row_var[b], h, sites, q.of_rows(b), still, active, visit_h)
 
     return RowVisit.concatenate(list(row_map(block, row_blocks(data.n_rows))))
 
@@ -66,7 +68,9 @@ def log_evidence(
         total += q.v.log_partition + float(np.sum(out.log_z + out.partition)) / step.fraction_output
         exact = exact_output_precisions(spec)[spec.n_hidden :]
         total -= float(np.sum(scalar_log_partition(np.zeros_like(exact), 1.0 / exact)))
-    if q.noise.var > 0.0:
+    if q.log_var is not None:
+        total += noises.partition_gain(spec, q.log_var)
+    elif q.noise.var > 0.0:
         total += _inferred_part(q.noise, Gaussian(spec.noise.mean, spec.noise.var))
     zero = np.zeros(spec.n_groups)
     posterior, hyperprior = scale_field(spec, *scale_sums(spec, state.priors)), scale_field(spec, zero, zero)

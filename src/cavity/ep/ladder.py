@@ -10,14 +10,13 @@ convergence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cavity.ep.another_noise import under
+from cavity.ep.another_noise import under, varying
 from cavity.ep.calm import calmed
 from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
@@ -31,18 +30,16 @@ from cavity.ep.map_start import (
     map_network,
     residual_var,
 )
+from cavity.ep.runs import Told, numbered, run_all
 from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
-from cavity.ep.solve import Record, Solution, Status, solve
+from cavity.ep.solve import Solution, Status, solve
 from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
-from cavity.ep.state import EPState
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import ModelSpec, Noise
 from cavity.types import FloatArray, IntArray, Natural
-
-Told = Callable[[Record, EPState], Any] | None  # called after each sweep
 
 # Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
 # unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
@@ -58,7 +55,8 @@ FIRM_VARIANTS = (
     (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
-FEW_SWEEPS = 6  # of those under an alternative likelihood
+VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
+FEW_SWEEPS = 6  # of fits under another noise that carry little weight
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
@@ -81,6 +79,7 @@ class FitOptions:
     n_threads : threads over row blocks.
     n_jobs : processes over starts.
     alternative : likelihood under which several fits go on where it predicts better; "map" only.
+    varying : noise that depends on the inputs, under which they go on where it predicts better; "map" only.
     adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
     """
 
@@ -97,6 +96,7 @@ class FitOptions:
     n_threads: int = 1
     n_jobs: int = 1
     alternative: Likelihood | None = None
+    varying: Noise | None = None
     adapt_prior: bool = False
 
 
@@ -202,6 +202,8 @@ def fit_ensemble(
     clock = Countdown(options.time_limit)
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
+        if options.varying is not None and options.start == "map":
+            ensemble = _varied(ensemble, options.varying, data, options, callback, clock.left, must=False)
         solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
         solutions[main] = calmed(
             data, solutions[main], options.max_iter, options.tol, options.n_threads, clock.left, callback
@@ -216,6 +218,10 @@ def _fit_ensemble(
     callback: Told,
 ) -> Ensemble:
     clock = Countdown(options.time_limit)
+    if options.start == "map" and spec.noise.varies:
+        level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
+        begun = _fit_ensemble(level, data, options, callback)
+        return _varied(begun, spec.noise, data, options, callback, clock.left, must=True)
     if options.start == "map" and spec.likelihood.robust:
         return _fit_robust(spec, data, options, callback)
     if options.start != "map":
@@ -254,7 +260,7 @@ def _fit_ensemble(
                 model = replace(model, activations=(Linear(), *model.activations[1:]))
             return run_map_start(model, data, plans[m], inputs, options, first, told, clock.left)
 
-        done = _run_all(begin, more, options.n_jobs, callback, clock, (len(solutions), options.n_starts))
+        done = run_all(begin, more, options.n_jobs, callback, clock, (len(solutions), options.n_starts))
         solutions += done
         if len(done) < more or any(s.status is Status.INTERRUPTED for s in done):
             break
@@ -280,16 +286,16 @@ def _fit_ensemble(
         )  # fmt: skip
 
     if options.alternative is not None and not clock.over:
-        another = take_up(ranked[0], _numbered(callback, 1, len(ranked)))
+        another = take_up(ranked[0], numbered(callback, 1, len(ranked)))
         if mean_loo(data, another) <= mean_loo(data, heaviest):
             another = None
     if another is not None:
-        others = _run_all(
+        others = run_all(
             lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, clock,
             (1, len(ranked)),
         )  # fmt: skip
         return stack(data, [*ensemble.solutions, another, *others])
-    longer = _run_all(
+    longer = run_all(
         lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, clock.left),
         len(carry), options.n_jobs, callback, clock, (0, len(carry)),
     )  # fmt: skip
@@ -318,40 +324,46 @@ def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callba
         )  # fmt: skip
 
     count = len(ranked)
-    return stack(data, _run_all(take_up, count, options.n_jobs, callback, clock, (0, count)))
+    return stack(data, run_all(take_up, count, options.n_jobs, callback, clock, (0, count)))
 
 
-def _run_all(
-    run: Callable[[int, Told], Solution],
-    count: int,
-    n_jobs: int,
+def _varied(
+    begun: Ensemble,
+    noise: Noise,
+    data: TrainingData,
+    options: FitOptions,
     callback: Told,
-    clock: Countdown,
-    part: tuple[int, int],
-) -> list[Solution]:
-    """Solutions 0 … count - 1, in processes or one by one; fewer where the time is up, but one at least.
+    time_limit: float | None,
+    must: bool,
+) -> Ensemble:
+    """Fits taken up by noise that depends on the inputs; unless they ``must``, where the heaviest gains.
 
-    ``part`` is how many starts went before, of how many.
+    Begun with such noise, fits of Boston took for noise what others found to be a part of the function.
     """
-    if n_jobs != 1 and count > 1:
-        from joblib import Parallel, delayed
+    clock = Countdown(time_limit)
+    if (clock.over and not must) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
+        return begun
+    ranked = np.argsort(-begun.weights, kind="stable")
+    carry = begun.weights * len(begun.weights) >= CARRYING
+    count = len(ranked)
+    most = max(options.max_iter - FIRST_SWEEPS, FEW_SWEEPS)
+    most = most if must else min(most, VARYING_SWEEPS)
 
-        return list(Parallel(n_jobs=n_jobs)(delayed(run)(m, None) for m in range(count)))
-    solutions: list[Solution] = []
-    for m in range(count):
-        if part[0] + m > 0 and clock.over:
-            break
-        solutions.append(run(m, _numbered(callback, part[0] + m + 1, part[1])))
-        if solutions[-1].status is Status.INTERRUPTED:
-            break
-    return solutions
+    def take_up(m: int, told: Told) -> Solution:
+        solution = begun.solutions[ranked[m]]
+        sweeps = most if carry[ranked[m]] else FEW_SWEEPS
+        return varying(
+            noise, data, solution, sweeps, options.tol, options.flat,
+            n_threads=options.n_threads, time_limit=clock.left, callback=told,
+        )  # fmt: skip
 
-
-def _numbered(callback: Told, start: int, count: int) -> Told:
-    """The callback, told which start of how many a sweep belongs to."""
-    if callback is None or count == 1:
-        return callback
-    return lambda record, state: callback(record._replace(part=(start, count)), state)
+    heaviest = take_up(0, numbered(callback, 1, count))
+    if not must and mean_loo(data, heaviest) <= mean_loo(data, begun.solutions[ranked[0]]):
+        return begun
+    others = run_all(
+        lambda m, told: take_up(m + 1, told), count - 1, options.n_jobs, callback, clock, (1, count)
+    )
+    return stack(data, [*(() if must else begun.solutions), heaviest, *others])
 
 
 def continued(

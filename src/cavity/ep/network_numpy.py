@@ -132,14 +132,14 @@ def visit_rows_numpy(
     f = function_moments(spec, g, cav.v_mean, cov, quad)
     partition = cav.partition
 
-    if q.noise.var > 0.0:
+    if np.all(q.noise.var > 0.0):
         tau, nu = sites.noise
         share = _share(eta * tau * q.noise.var)
         prec = 1.0 / q.noise.var
         var_c = 1.0 / (prec - eta * share * tau)
         cavity = Gaussian(var_c * (q.noise.mean * prec - eta * share * nu), var_c)
         partition = partition + _partition_change(
-            np.full(n, prec), np.full(n, q.noise.mean * prec), eta * share * tau, eta * share * nu
+            prec + np.zeros(n), q.noise.mean * prec + np.zeros(n), eta * share * tau, eta * share * nu
         )
         t = tilted_noise(spec, y, row_var, f, cavity, eta)
         proper = share >= 1.0

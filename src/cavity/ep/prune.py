@@ -36,7 +36,7 @@ def keep_units(
     products = spec.n_hidden + kept_pairs(spec.interactions, keep)[1]
     outputs = np.concatenate([keep, products, [spec.n_outputs - 1]])
     small = spec.keep_units(keep)
-    r, p = state.rows, state.priors
+    r, p, q = state.rows, state.priors, state.posterior
     rows = RowSites(
         np.ascontiguousarray(r.h[:, :, keep]),
         np.ascontiguousarray(r.v_dir[:, outputs]),
@@ -54,7 +54,7 @@ def keep_units(
     scale = post.refresh_scales(small, priors)
     if w is None or v is None or scale is None:
         return spec, state
-    return small, EPState(rows, priors, Posterior(w, v, state.posterior.noise, scale))
+    return small, EPState(rows, priors, Posterior(w, v, q.noise, scale, q.log_var))
 
 
 def prune(

@@ -14,11 +14,20 @@ from cavity.types import FloatArray, Gaussian
 
 
 class HeldPosterior(NamedTuple):
-    """What a row sees of the rest of the model: q(v) and q(θ) (variance 0: held)."""
+    """What a row sees of the rest of the model: q(v) and q(θ) (variance 0: held).
+
+    Where the noise depends on the inputs, ``noise`` holds the marginals of its rows, (n,).
+    """
 
     v_mean: FloatArray
     v_cov: FloatArray
     noise: Gaussian
+
+    def of_rows(self, rows: slice) -> HeldPosterior:
+        """The same for some of the rows only."""
+        if np.ndim(self.noise.mean) == 0:
+            return self
+        return self._replace(noise=Gaussian(self.noise.mean[rows], self.noise.var[rows]))
 
 
 class RowVisit(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cavity.ep import noise as noises
 from cavity.ep import posterior as post
 from cavity.ep.schedule import Schedule, Step, paper_schedule
 from cavity.ep.state import (
@@ -30,11 +31,16 @@ WARM_NOISE_VAR = 0.3**2  # paper, Section 3.3.1
 
 
 def state_from_sites(
-    spec: ModelSpec, data: TrainingData, rows: RowSites, priors: PriorSites, noise: Gaussian | None = None
+    spec: ModelSpec,
+    data: TrainingData,
+    rows: RowSites,
+    priors: PriorSites,
+    noise: noises.LogNoise | None = None,
 ) -> EPState:
     """The posterior that sites make; a `ValueError` where it is improper.
 
-    ``noise`` is q(θ), variance 0 to hold it; by default held at the warm-up value or the fixed one.
+    ``noise`` is q(θ), variance 0 to hold it; by default held at the warm-up value or the fixed one. Where it
+    is free and depends on the inputs, the sites make it too.
     """
     priors = hold_masked(spec, priors)
     w = post.refresh_weights(spec, data, rows, priors.w)
@@ -45,19 +51,24 @@ def state_from_sites(
     if noise is None:
         held = spec.noise.mean if not spec.noise.inferred else float(np.log(WARM_NOISE_VAR))
         noise = Gaussian(held, 0.0)
-    return EPState(rows, priors, Posterior(w, v, noise, scale))
+    if spec.noise.varies and noises.level(noise).var > 0.0:
+        noise = noises.refreshed(spec, data, rows.noise)
+        if noise is None:
+            raise ValueError("these sites make an improper noise level.")
+    posterior = Posterior(w, v, noises.level(noise), scale)
+    return EPState(rows, priors, noises.installed(posterior, noise))
 
 
 def with_noise(spec: ModelSpec, data: TrainingData, state: EPState, log_noise: float) -> EPState:
     """The state with q(θ) at ``log_noise``, as wide as n residuals of that size would leave it."""
     if not spec.noise.inferred:
-        return state._replace(posterior=state.posterior._replace(noise=Gaussian(log_noise, 0.0)))
+        return state._replace(posterior=noises.installed(state.posterior, Gaussian(log_noise, 0.0)))
     tau = np.full(data.n_rows, FISHER)
     sites = np.stack([tau, tau * log_noise])
-    noise = post.refresh_noise(spec, data.weight, sites)
+    noise = noises.refreshed(spec, data, sites)
     assert noise is not None  # all sites have positive precision
     return state._replace(
-        rows=state.rows._replace(noise=sites), posterior=state.posterior._replace(noise=noise)
+        rows=state.rows._replace(noise=sites), posterior=noises.installed(state.posterior, noise)
     )
 
 

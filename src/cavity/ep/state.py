@@ -76,13 +76,29 @@ class OutputPosterior(NamedTuple):
     lik_nu: FloatArray
 
 
+class LogVariance(NamedTuple):
+    """q(u) of a log noise variance φ(x)ᵀu that depends on the inputs (`cavity.ep.noise`)."""
+
+    mean: FloatArray  # (p,), θ first
+    cov: FloatArray  # (p, p)
+
+    @property
+    def level(self) -> Gaussian:
+        """q(θ): the log noise variance at the mean of all inputs."""
+        return Gaussian(float(self.mean[0]), float(self.cov[0, 0]))
+
+
 class Posterior(NamedTuple):
-    """q(w) q(v) q(θ) Π q(φ_l) *(paper, eqs. qep, qep_fact)*; a variance of zero means held."""
+    """q(w) q(v) q(θ) Π q(φ_l) *(paper, eqs. qep, qep_fact)*; a variance of zero means held.
+
+    ``log_var`` is there where the noise depends on the inputs and is free; ``noise`` is then its level.
+    """
 
     w: WeightPosterior
     v: OutputPosterior
     noise: Gaussian
     scale: Gaussian
+    log_var: LogVariance | None = None
 
 
 class EPState(NamedTuple):

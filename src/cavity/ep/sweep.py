@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.ep import noise as noises
 from cavity.ep import posterior as post
 from cavity.ep.network import visit_rows, visit_rows_in_turn
 from cavity.ep.posterior import RowMap
@@ -19,7 +20,6 @@ from cavity.model.spec import ModelSpec
 from cavity.numerics.kernel_output import IMPROPER
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
-NOISE_LEAP = 2.0  # most that a block of rows may move E θ
 CONVERGE_ITERATIONS = 200  # inner iterations of "converge"; the paper saw 10–40
 
 
@@ -66,8 +66,8 @@ def sweep(
         )
         state, mismatch_prior = run.state, run.mismatch
         skipped, shortened = run.skipped, run.shortened
-    noise = _noise_for(spec, data, state, step)
-    state = state._replace(posterior=state.posterior._replace(noise=noise))
+    noise = noises.for_step(spec, data, state, step)
+    state = state._replace(posterior=noises.installed(state.posterior, noise))
     if (
         step.block_size == 1
         and spec.compiled(step.fraction)
@@ -84,7 +84,8 @@ def sweep(
     v, v_sites, rows, gap, cut = _refresh_output(spec, data, state, rows, step, row_map)
     mismatch_prior = max(mismatch_prior, gap)
     shortened += cut
-    new = EPState(rows, state.priors._replace(v=v_sites), Posterior(w, v, noise, state.posterior.scale))
+    posterior = noises.installed(state.posterior._replace(w=w, v=v), noise)
+    new = EPState(rows, state.priors._replace(v=v_sites), posterior)
     h, out, noise_gap = (float(g) for g in visit.mismatch.max(axis=0))
     if spec.output.fixed is not None or step.damping_output == 0.0:
         out = 0.0
@@ -97,7 +98,7 @@ def sweep(
         mismatch_noise=noise_gap,
         mismatch_prior=mismatch_prior,
         log_z=float(np.average(visit.log_z, weights=data.weight)),
-        log_noise_var=float(noise.mean),
+        log_noise_var=float(posterior.noise.mean),
         skipped=skipped + int(visit.skipped.sum()),
         shortened=shortened,
         nodes=int(visit.nodes.sum()),
@@ -110,20 +111,11 @@ def _finite(visit: RowVisit) -> bool:
     return all(bool(np.all(np.isfinite(a))) for a in (*visit.sites, visit.log_z, visit.mismatch))
 
 
-def _noise_for(spec: ModelSpec, data: TrainingData, state: EPState, step: Step) -> Gaussian:
-    """q(θ) for this step: freed from its sites and prior, or held where it stands."""
-    noise = state.posterior.noise
-    if not (step.infer_noise and spec.noise.inferred):
-        return Gaussian(noise.mean, 0.0)
-    if noise.var > 0.0:
-        return noise
-    fresh = post.refresh_noise(spec, data.weight, state.rows.noise)
-    return fresh if fresh is not None else Gaussian(spec.noise.mean, spec.noise.var)
-
-
-def held(posterior: Posterior) -> HeldPosterior:
-    """What a visit of rows needs of the posterior."""
-    return HeldPosterior(posterior.v.mean, posterior.v.cov, posterior.noise)
+def held(posterior: Posterior, phi: FloatArray | None = None) -> HeldPosterior:
+    """What a visit of rows needs of the posterior; ``phi`` holds their `cavity.ep.noise.features`, if any."""
+    q = noises.of(posterior)
+    noise = posterior.noise if phi is None else noises.of_rows(q, phi)
+    return HeldPosterior(posterior.v.mean, posterior.v.cov, noise)
 
 
 # ── likelihood sites in blocks ──────────────────────────────────────────────────────────────────
@@ -131,11 +123,12 @@ def held(posterior: Posterior) -> HeldPosterior:
 
 def _in_blocks(
     spec: ModelSpec, data: TrainingData, state: EPState, step: Step, row_map: RowMap
-) -> tuple[RowSites, WeightPosterior, Gaussian, RowVisit, int]:
+) -> tuple[RowSites, WeightPosterior, noises.LogNoise, RowVisit, int]:
     """Blocks of rows: propose all sites of a block, then refresh q(w) and q(θ); one block is parallel EP."""
     n = data.n_rows
     size = n if step.block_size is None else step.block_size
-    rows, w, noise = state.rows, state.posterior.w, state.posterior.noise
+    rows, w, noise = state.rows, state.posterior.w, noises.of(state.posterior)
+    phi = noises.features(spec, data.X)
     visits: list[RowVisit] = []
     shortened = 0
     for block in post.row_blocks(n, size):
@@ -144,18 +137,21 @@ def _in_blocks(
         )
         whole = block.stop - block.start == n
         h = Gaussian(w.h_mean[block], w.h_var[block]) if whole else _block_marginals(spec, data, w, block)
-        posterior = HeldPosterior(state.posterior.v.mean, state.posterior.v.cov, noise)
+        level = noises.of_rows(noise, phi[block])
+        posterior = HeldPosterior(state.posterior.v.mean, state.posterior.v.cov, level)
         visit = _visit_chunks(spec, data, block, part, h, posterior, step, row_map)
         visits.append(visit)
         w, h_sites, cut = _apply_weights(spec, data, rows, w, block, visit.sites.h, step, row_map)
-        noise, noise_sites, cut_noise = _apply_noise(data, rows, noise, block, visit.sites.noise)
+        noise, noise_sites, cut_noise = noises.applied(
+            noise, phi[block], data.weight[block], rows.noise[:, block], visit.sites.noise
+        )
         shortened += cut + cut_noise
         rows = _write(rows, block, visit.sites._replace(h=h_sites, noise=noise_sites), whole)
     if size < n:  # incremental sums drift by rounding: build them anew once a sweep
         fresh = post.refresh_weights(spec, data, rows, state.priors.w, row_map)
         w = fresh if fresh is not None else w
-    if noise.var > 0.0:
-        fresh_noise = post.refresh_noise(spec, data.weight, rows.noise)
+    if noises.level(noise).var > 0.0:
+        fresh_noise = noises.refreshed(spec, data, rows.noise)
         noise = fresh_noise if fresh_noise is not None else noise
     return rows, w, noise, RowVisit.concatenate(visits), shortened
 
@@ -177,7 +173,7 @@ def _visit_chunks(
     def chunk(c: slice) -> RowVisit:
         sites = RowSites(part.h[:, c], part.v_dir[c], part.v_tau[c], part.v_nu[c], part.noise[:, c])
         return visit_rows(
-            spec, y[c], row_var[c], Gaussian(h.mean[c], h.var[c]), sites, posterior, step, active
+            spec, y[c], row_var[c], Gaussian(h.mean[c], h.var[c]), sites, posterior.of_rows(c), step, active
         )
 
     return RowVisit.concatenate(list(row_map(chunk, post.row_blocks(len(y)))))
@@ -290,41 +286,22 @@ def _apply_diagonal(
     return w, rows.h[:, block], 13
 
 
-def _apply_noise(
-    data: TrainingData, rows: RowSites, noise: Gaussian, block: slice, proposed: FloatArray
-) -> tuple[Gaussian, FloatArray, int]:
-    """Install proposed θ sites of a block; halve the step while q(θ) would be improper or leap.
-
-    Where rows leave far less than the noise level says, each asks for a lower one and none says by how much:
-    the sum of their sites would move θ by hundreds.
-    """
-    old = rows.noise[:, block]
-    if not noise.var > 0.0:
-        return noise, old, 0
-    change = proposed - old
-    for cut in range(40):
-        tau = 1.0 / noise.var + float(data.weight[block] @ change[0])
-        if tau > 0.1 / noise.var:  # at most a tenfold wider q(θ) a step
-            nu = noise.mean / noise.var + float(data.weight[block] @ change[1])
-            if abs(nu / tau - noise.mean) <= NOISE_LEAP:
-                return Gaussian(nu / tau, 1.0 / tau), old + change, cut
-        change = 0.5 * change
-    return noise, old, 40
-
-
 # ── the sequential scheme ───────────────────────────────────────────────────────────────────────
 
 
 def _in_turn(
     spec: ModelSpec, data: TrainingData, state: EPState, step: Step
-) -> tuple[RowSites, WeightPosterior, Gaussian, RowVisit, int]:
+) -> tuple[RowSites, WeightPosterior, noises.LogNoise, RowVisit, int]:
     """Row by row with rank-one updates, then one refresh so that rounding cannot pile up."""
     active = active_mask(spec.n_hidden, step.active_units)
     visit, _, _, noise, shortened = visit_rows_in_turn(spec, data, state, step, active)
     rows = visit.sites
     w = post.refresh_weights(spec, data, rows, state.priors.w)
     if w is None:  # only where rounding spoilt a barely proper unit: keep the last good state
-        return state.rows, state.posterior.w, state.posterior.noise, visit, shortened + 1
+        return state.rows, state.posterior.w, noises.of(state.posterior), visit, shortened + 1
+    if spec.noise.varies and noises.level(noise).var > 0.0:
+        fresh = noises.refreshed(spec, data, rows.noise)
+        noise = noise if fresh is None else fresh
     return rows, w, noise, visit, shortened
 
 

@@ -106,9 +106,10 @@ class EPLinearRegressor(EPLinear, EPRegression):
         deviation there.
     likelihood : {"gaussian", "student-t", "outliers", "poisson"}, Likelihood, or a list of these
         As for `EPRegressor`; "student-t" and "outliers" bear rows that are far off.
-    noise : None, (mean, variance) or float
-        Prior of the log noise variance for a standardised target; a number holds the noise standard
-        deviation there, in the units of y.
+    noise : None, "linear", (mean, variance) or float
+        "linear" lets the log noise variance depend on the inputs, as for `EPRegressor`. A pair is the prior
+        of the log noise variance for a standardised target; a number holds the noise standard deviation
+        there, in the units of y.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior covariance is kept: d × d, n × n, whichever is smaller, or variances only.
     fraction, damping : "auto" or float
@@ -133,8 +134,8 @@ class EPLinearRegressor(EPLinear, EPRegression):
         Probability that each coefficient is not in the spike; only with a spike-and-slab prior.
     prior_inclusion_ : float
         The prior probability of that, estimated or given; only with a spike-and-slab prior.
-    loo_, loo_i_, log_evidence_, relevance_, noise_sd_, likelihood_, outlier_probability_, outliers_, \
-n_iter_, converged_, status_, history_, posterior_, notes_, n_features_in_, feature_names_in_
+    loo_, loo_i_, log_evidence_, relevance_, noise_sd_, noise_slopes_, likelihood_, outlier_probability_, \
+outliers_, n_iter_, converged_, status_, history_, posterior_, notes_, n_features_in_, feature_names_in_
         As for `EPRegressor`. The evidence is at the estimated hyperparameters of "spike-and-slab".
 
     Examples

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -11,17 +12,28 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import EPEstimator, _pair, with_callbacks
+from cavity.estimators.fitted import WeightSummary
 from cavity.estimators.inputs import row_vector, training_table
 from cavity.model.data import Prepared
 from cavity.model.likelihoods import Likelihood, ProbitLikelihood, likelihood_of
 from cavity.model.spec import Noise
-from cavity.result.draws import draw, functions, share_draws
+from cavity.result.draws import draw, functions, log_noise_vars, share_draws
 from cavity.result.posterior import Predictive
 from cavity.types import FloatArray, IntArray
+
+WIDEST_SLOPE = 1.0  # prior variance of the change of the log noise variance by an sd of an input
+
+
+def sloping_noise(n_inputs: int) -> Noise:
+    """Noise that depends on the inputs; all slopes together have at most as wide a prior as θ itself."""
+    level = Noise()
+    return replace(level, slope_var=min(WIDEST_SLOPE, level.var / n_inputs))
 
 
 class EPRegression(RegressorMixin, EPEstimator):
     """A regressor without its parameters: subclasses say what the function of x is."""
+
+    _noise_names: ClassVar[tuple[str, ...]] = ("linear",)
 
     likelihood: Any
     noise: Any
@@ -48,6 +60,8 @@ class EPRegression(RegressorMixin, EPEstimator):
     def _noise(self, prepared: Prepared) -> Noise:
         if self.noise is None:
             return Noise()
+        if isinstance(self.noise, str):
+            return self._varying_noise(prepared)
         if isinstance(self.noise, Real):
             held = float(self.noise)
             if not (np.isfinite(held) and held >= 0.0):
@@ -61,6 +75,23 @@ class EPRegression(RegressorMixin, EPEstimator):
             sd = held / prepared.scaling.y_scale
             return Noise(2.0 * float(np.log(sd)) if sd > 0.0 else -np.inf, 0.0)
         return Noise(*_pair(self.noise, "noise"))
+
+    def _varying_noise(self, prepared: Prepared) -> Noise:
+        """Noise that depends on the inputs, as the name says; "auto" begins without."""
+        if self.noise not in self._noise_names:
+            names = " or ".join(f'"{name}"' for name in self._noise_names)
+            raise ValueError(
+                f"noise must be None, {names}, (mean, variance) or a standard deviation, got {self.noise!r}."
+            )
+        if self.noise == "auto":
+            return Noise()
+        n, d = prepared.data.n_rows, self.n_features_in_
+        if d >= n:
+            raise ValueError(
+                f'noise="linear" learns a slope for each input and needs more rows than inputs, got {n} '
+                f"distinct row(s) and {d} inputs: leave noise out."
+            )
+        return sloping_noise(d)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, noise_var: Any = None) -> Self:
@@ -137,10 +168,9 @@ class EPRegression(RegressorMixin, EPEstimator):
         for m, component in enumerate(posterior.components):
             mine = np.flatnonzero(component_of == m)
             draws = draw(component, len(mine), rng)
-            f = functions(component.spec, draws, scaling.inputs(X))
-            y = component.spec.likelihood.sample(
-                rng, f, draws.log_noise_var[:, None], known / scaling.y_scale**2
-            )
+            spec, design = component.spec, scaling.inputs(X)
+            f, log_var = functions(spec, draws, design), log_noise_vars(spec, draws, design)
+            y = spec.likelihood.sample(rng, f, log_var, known / scaling.y_scale**2)
             out[:, mine] = (scaling.y_mean + scaling.y_scale * y).T
         return out
 
@@ -162,3 +192,13 @@ class EPRegression(RegressorMixin, EPEstimator):
         """Posterior mean of the noise standard deviation (of its scale, if robust), in the units of y."""
         check_is_fitted(self)
         return self.posterior_.noise_sd
+
+    @property
+    def noise_slopes_(self) -> WeightSummary:
+        """Mean and sd of the change of the log noise variance for one sd of each input, (d,)."""
+        check_is_fitted(self)
+        posterior = self.posterior_
+        if not any(c.spec.noise.varies for c in posterior.components):
+            raise AttributeError('the noise of this fit does not depend on the inputs: give noise="linear".')
+        slopes = posterior.noise_slopes
+        return WeightSummary(slopes.mean, np.sqrt(slopes.var))

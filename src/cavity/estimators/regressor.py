@@ -8,7 +8,7 @@ from typing import Any
 from cavity.ep.doubt import doubt
 from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member
-from cavity.estimators.regression import EPRegression
+from cavity.estimators.regression import EPRegression, sloping_noise
 from cavity.model.data import Prepared, TrainingData
 from cavity.model.likelihoods import Likelihood, OutlierLikelihood, StudentTLikelihood
 from cavity.model.spec import ModelSpec
@@ -74,10 +74,14 @@ class EPRegressor(EPRegression):
         much is learnt unless `OutlierLikelihood` says it) bear rows that are far off; "poisson" is for
         counts, with the function on the log scale. Of a list, the one with the best leave-one-out density is
         kept: ``likelihood_``.
-    noise : None, (mean, variance) or float
-        Prior of the log noise variance for a standardised target; a number holds the noise standard
-        deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``.
-        With robust noise it is the (squared) scale of the narrow part. Counts have none.
+    noise : None, {"auto", "linear"}, (mean, variance) or float
+        None is one level for all rows, inferred. "linear" lets it depend on the inputs: the log noise
+        variance of a row is linear in its standardised inputs (farther than four sds from the mean they count
+        as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "auto" begins with
+        one level and goes on with slopes, both stacked, where these predict better by leave-one-out (not with
+        one start). A pair is the prior of the log noise variance for a standardised target; a number holds
+        the noise standard deviation there, in the units of y. 0 leaves only the variances given to ``fit`` as
+        ``noise_var``. With robust noise it is the (squared) scale of the narrow part. Counts have none.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
@@ -119,7 +123,11 @@ class EPRegressor(EPRegression):
     inclusion_ : (K, d) array
         Probability of each input weight to be in the slab; only with a spike-and-slab prior.
     noise_sd_ : float
-        Posterior mean of the noise standard deviation (of its scale, if robust), in the units of y.
+        Posterior mean of the noise standard deviation (of its scale, if robust), in the units of y; where it
+        depends on the inputs, the average over the rows. ``predict_components`` has it for any row.
+    noise_slopes_ : WeightSummary
+        Mean and sd of the change of the log noise variance for one standard deviation of each input, (d,);
+        only where it depends on the inputs.
     likelihood_ : Likelihood
         The one used; of several that are stacked, that of the heaviest fit.
     outlier_probability_, outliers_ : (n,) array, array of int
@@ -146,6 +154,8 @@ class EPRegressor(EPRegression):
     >>> model = EPRegressor(n_hidden=3).fit(X, y)
     >>> mean, sd = model.predict(X[:2], return_std=True)
     """
+
+    _noise_names = ("auto", "linear")
 
     def __init__(
         self,
@@ -200,10 +210,13 @@ class EPRegressor(EPRegression):
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         options = super()._options(spec, data)
-        open_choice = self._auto_likelihood and options.n_starts > 1 and self.fraction == "auto"
-        if not (open_choice and spec.noise.inferred):
+        if not (options.n_starts > 1 and spec.noise.inferred):
             return options
-        return replace(options, alternative=StudentTLikelihood(accuracy=TAIL_ACCURACY))
+        if self._auto_likelihood and self.fraction == "auto":
+            options = replace(options, alternative=StudentTLikelihood(accuracy=TAIL_ACCURACY))
+        if isinstance(self.noise, str) and self.noise == "auto" and self.n_features_in_ < data.n_rows:
+            options = replace(options, varying=sloping_noise(self.n_features_in_))
+        return options
 
     def _also(self, posterior: MixturePosterior, spec: ModelSpec) -> list[Likelihood]:
         if not (self._auto_likelihood and spec.noise.inferred and self.mask is None):
@@ -218,5 +231,5 @@ class EPRegressor(EPRegression):
         if wide and all(
             c is d or (isinstance(c, str) and c == d) for c, d in zip(chosen, DEFAULTS, strict=True)
         ):
-            return self._wide(spec, prepared, replace(options, alternative=None))
+            return self._wide(spec, prepared, replace(options, alternative=None, varying=None))
         return [(spec, options)]

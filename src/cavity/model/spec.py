@@ -48,16 +48,23 @@ class Output:
 class Noise:
     """θ = log σ² with prior N(mean, var) *(paper, eq. prth)*; var = 0 holds it at ``mean``.
 
-    ``mean = -inf`` with ``var = 0`` leaves only the rows' known variances.
+    ``mean = -inf`` with ``var = 0`` leaves only the rows' known variances. ``slope_var > 0`` lets the noise
+    depend on the inputs: the log variance of a row is θ + Σ_j b_j x_j with b_j ~ N(0, slope_var).
     """
 
     mean: float = 2.0 * float(np.log(0.01))
     var: float = 4.0
+    slope_var: float = 0.0
 
     @property
     def inferred(self) -> bool:
         """True where θ has a posterior of its own."""
         return self.var > 0.0
+
+    @property
+    def varies(self) -> bool:
+        """True where the log noise variance depends on the inputs."""
+        return self.slope_var > 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,6 +346,12 @@ def network(
         raise ValueError(
             f"noise must have a finite mean and a variance >= 0 (mean -inf only if held), got {noise}."
         )
+    if not (np.isfinite(noise.slope_var) and noise.slope_var >= 0.0):
+        raise ValueError(f"slope_var of the noise must be finite and not negative, got {noise}.")
+    if noise.varies and not noise.inferred:
+        raise ValueError("noise that depends on the inputs is inferred: it cannot be held.")
+    if noise.varies and form == "diagonal":
+        raise ValueError('form="diagonal" is for very many inputs: its noise cannot depend on them.')
     if not (output.scale_var > 0.0 and output.bias_var > 0.0):
         raise ValueError("the prior variances of the output weights must be positive.")
     activations = unit_activations(activation, n_hidden)

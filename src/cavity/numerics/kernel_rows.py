@@ -221,16 +221,18 @@ def _visit(
 
 @njit(**_JIT)
 def visit_rows(
-    y, row_var, h_mean, h_var, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
+    y, row_var, h_mean, h_var, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise, row_noise,
     eta, damping, visit_h, kind, scale, active, like, mix, in_turn, weight, design, w_mean, w_cov,
-    new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
+    phi, u_mean, u_cov, new_h, new_dir_v, new_tau_v, new_nu_v, new_noise, diag,
 ):  # fmt: skip
     """Visit all rows, with the posterior held still or, ``in_turn``, one by one.
 
     Held still, h_mean and h_var are the marginals of the activations. In turn, w_mean, w_cov and noise
     follow each visit (paper, Alg. 1, line 5) and the marginals come from them; design is (1, n, r), shared
-    by all units, or (K, n, r). A change that would make a covariance improper is halved until it does not;
-    returns how many were. One function for both: each further entry would be compiled anew, whole.
+    by all units, or (K, n, r). Where the log noise variance of row i is phi_iᵀu, its marginals stand in
+    row_noise (2, n), or in turn u_mean and u_cov follow; these are empty where θ is one for all.
+    A change that would make a covariance improper is halved until it does not; returns how many were. One
+    function for both: each further entry would be compiled anew, whole.
     """
     units, rank = sites_h.shape[2], w_mean.shape[1]
     cav = np.empty((4, units + 1))
@@ -239,6 +241,8 @@ def visit_rows(
     m = np.empty(units)
     v = np.empty(units)
     image = np.empty((units, rank))
+    slopes = u_mean.shape[0]
+    u_image = np.empty(slopes)
     shortened = 0
     for i in range(y.shape[0]):
         for k in range(units):
@@ -257,6 +261,19 @@ def visit_rows(
                 mean += x[j] * w_mean[k, j]
             m[k] = mean
             v[k] = var
+        if row_noise.shape[1] > 0:
+            noise[0], noise[1] = row_noise[0, i], row_noise[1, i]
+        if slopes > 0:
+            mean = 0.0
+            var = 0.0
+            for j in range(slopes):
+                s = 0.0
+                for o in range(slopes):
+                    s += u_cov[j, o] * phi[i, o]
+                u_image[j] = s
+                var += s * phi[i, j]
+                mean += phi[i, j] * u_mean[j]
+            noise[0], noise[1] = mean, var
         _visit(
             i, y, row_var, m, v, sites_h, dir_v, tau_v, nu_v, site_noise, mu, cov, noise,
             eta, damping, visit_h, kind, scale, active, like, mix,
@@ -296,6 +313,13 @@ def visit_rows(
                 new_noise[0, i] = 0.5 * (new_noise[0, i] + site_noise[0, i])
                 new_noise[1, i] = 0.5 * (new_noise[1, i] + site_noise[1, i])
                 shortened += 1
+            step = d_tau * prec / (prec + d_tau)
+            shift = (d_nu - d_tau * noise[0]) * prec / (prec + d_tau)
+            for j in range(slopes):
+                u_mean[j] += shift * u_image[j]
+                s = step * u_image[j]
+                for o in range(slopes):
+                    u_cov[j, o] -= s * u_image[o]
             noise[0] = (noise[0] * prec + d_nu) / (prec + d_tau)
             noise[1] = 1.0 / (prec + d_tau)
     return shortened

@@ -35,6 +35,7 @@ def _model(model: Any, reading: Reading) -> Table:
     activations = list(dict.fromkeys(type(a).__name__ for a in spec.activations))
     noise = (
         f"inferred, log variance N({figure(spec.noise.mean)}, {figure(spec.noise.var)}), standardised target"
+        + (", linear in the inputs" if spec.noise.varies else "")
         if spec.noise.inferred
         else "held"
         if spec.likelihood.has_scale

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.result.draws import Draws, draw, functions, share_draws
+from cavity.result.draws import Draws, draw, functions, log_noise_vars, share_draws
 from cavity.result.mixture import MixturePosterior
 from cavity.types import FloatArray, IntArray
 
@@ -87,6 +87,8 @@ def to_arviz(
     pairs = posterior.main.spec.pairs
     if len(pairs):
         groups["posterior"]["product_weights"] = chains(drawn.v[:, K:-1])
+    if drawn.noise_slopes is not None:
+        groups["posterior"]["noise_slopes"] = chains(drawn.noise_slopes)
     inputs = [str(n) for n in names]
     weights = [*inputs, "bias"] if scaling.bias else inputs
     coords = {
@@ -101,6 +103,7 @@ def to_arviz(
         "input_weights": ["unit", "weight"],
         "output_weights": ["unit"],
         "product_weights": ["product"],
+        "noise_slopes": ["input"],
         "log_prior_var": ["scale"],
         "y": ["row"],
         "X": ["row", "input"],
@@ -124,6 +127,7 @@ def _draw_all(
         np.zeros((n_draws, K + len(posterior.main.spec.pairs) + 1)),
         np.empty(n_draws),
         np.empty((n_draws, posterior.main.spec.n_groups)),
+        np.zeros((n_draws, len(prepared.scaling.x_mean))) if posterior.main.spec.noise.varies else None,
     )
     log_likelihood = np.empty((n_draws, data.n_rows))
     for m, component in enumerate(posterior.components):
@@ -134,8 +138,11 @@ def _draw_all(
         out.w[mine, :units], out.v[mine, :units] = drawn.w, drawn.v[:, :units]
         out.v[mine, K:] = drawn.v[:, units:]
         out.log_noise_var[mine], out.log_prior_var[mine] = drawn.log_noise_var, drawn.log_prior_var
+        if out.noise_slopes is not None and drawn.noise_slopes is not None:
+            out.noise_slopes[mine] = drawn.noise_slopes
         f = functions(component.spec, drawn, data.X)
-        density = component.spec.likelihood.log_density(data.y, f, drawn.log_noise_var[:, None], data.row_var)
+        log_var = log_noise_vars(component.spec, drawn, data.X)
+        density = component.spec.likelihood.log_density(data.y, f, log_var, data.row_var)
         log_likelihood[mine] = density - np.log(prepared.scaling.y_scale)
     return out, log_likelihood
 

@@ -28,7 +28,7 @@ CLASSES: dict[str, type] = {
         *(data.TrainingData, data.Scaling, data.Prepared),
         *(spec.ModelSpec, spec.WeightBlock, spec.Output, spec.Noise),
         *(state.EPState, state.RowSites, state.PriorSites),
-        *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis),
+        *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis, state.LogVariance),
         *(Solution, Record, Step),
         *(*(named.family for named in PRIORS.values()), *map(type, OUTPUT_PRIORS.values())),
         *(*LIKELIHOODS.values(), *ACTIVATIONS.values()),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.ep.noise import features
 from cavity.ep.state import WeightPosterior
 from cavity.model.interactions import with_products
 from cavity.model.spec import ModelSpec
@@ -17,13 +18,15 @@ class Draws(NamedTuple):
     """S independent draws from q, for standardised data.
 
     w : (S, K, d) input weights, the bias last where there is one; v : (S, J) output weights, the bias
-    last; log_noise_var : (S,) θ; log_prior_var : (S, L) φ.
+    last; log_noise_var : (S,) θ; log_prior_var : (S, L) φ; noise_slopes : (S, d) where the noise depends on
+    the inputs.
     """
 
     w: FloatArray
     v: FloatArray
     log_noise_var: FloatArray
     log_prior_var: FloatArray
+    noise_slopes: FloatArray | None = None
 
 
 def is_diagonal(w: WeightPosterior) -> bool:
@@ -63,7 +66,18 @@ def draw(posterior: FittedPosterior, n_draws: int, rng: np.random.Generator) -> 
     values, vectors = np.linalg.eigh(q.v.cov)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     v = q.v.mean + rng.standard_normal((n_draws, len(q.v.mean))) @ root.T
-    return Draws(w, v, _draw_gaussian(q.noise, n_draws, rng), _draw_gaussian(q.scale, n_draws, rng))
+    if q.log_var is None:
+        return Draws(w, v, _draw_gaussian(q.noise, n_draws, rng), _draw_gaussian(q.scale, n_draws, rng))
+    root = np.linalg.cholesky(q.log_var.cov)
+    u = q.log_var.mean + rng.standard_normal((n_draws, len(root))) @ root.T
+    return Draws(w, v, u[:, 0], _draw_gaussian(q.scale, n_draws, rng), u[:, 1:])
+
+
+def log_noise_vars(spec: ModelSpec, draws: Draws, design: FloatArray) -> FloatArray:
+    """Log noise variance at the rows of a design, (S, n), standardised; (S, 1) where it is one for all."""
+    if draws.noise_slopes is None:
+        return draws.log_noise_var[:, None]
+    return np.column_stack([draws.log_noise_var, draws.noise_slopes]) @ features(spec, design).T
 
 
 def output_inputs(spec: ModelSpec, h: FloatArray) -> FloatArray:

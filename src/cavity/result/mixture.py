@@ -117,6 +117,12 @@ class MixturePosterior:
         squares = np.array([c.noise_sd**2 for c in self.components])
         return float(np.sqrt(np.average(squares[alike], weights=self.weights[alike])))
 
+    @property
+    def noise_slopes(self) -> Gaussian:
+        """Change of the log noise variance for one standard deviation of each input, (d,), of the mixture."""
+        parts = [c.noise_slopes for c in self.components]
+        return _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
+
 
 def _mix(weights: FloatArray, means: list[FloatArray], variances: list[FloatArray]) -> Gaussian:
     """Moments of a mixture, centred."""

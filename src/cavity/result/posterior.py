@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.ep import noise as noises
 from cavity.ep.evidence import log_evidence
 from cavity.ep.latent import latent_moments
 from cavity.ep.solve import Solution
@@ -49,9 +50,10 @@ class FittedPosterior:
     def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
         """Moments of y at new rows; ``noise_var`` are known noise variances of those rows."""
         s = self.prepared.scaling
-        f = latent_moments(self.spec, self.state.posterior, self._design(X))
+        design = self._design(X)
+        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
         row_var = self._row_var(noise_var, len(f.mean))
-        y = predict.target_moments(f, self.state.posterior.noise, row_var, plug_in, self.spec.likelihood)
+        y = predict.target_moments(f, noise, row_var, plug_in, self.spec.likelihood)
         scale = s.y_scale**2
         known = scale * (f.var if self.spec.likelihood.location else y.var - y.noise_var)
         return Predictive(s.y_mean + s.y_scale * y.mean, scale * y.var, known, scale * y.noise_var)
@@ -59,19 +61,19 @@ class FittedPosterior:
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log p(y | x) per row, in the units of y."""
         s = self.prepared.scaling
-        f = latent_moments(self.spec, self.state.posterior, self._design(X))
+        design = self._design(X)
+        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
         target = s.target(check_vector(y, len(f.mean), "y"))
         row_var = self._row_var(noise_var, len(f.mean))
-        noise = self.state.posterior.noise
         out = predict.log_density(target, f, noise, row_var, plug_in, self.spec.likelihood)
         return out - np.log(s.y_scale)
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level."""
         s = self.prepared.scaling
-        f = latent_moments(self.spec, self.state.posterior, self._design(X))
+        design = self._design(X)
+        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
         row_var = self._row_var(noise_var, len(f.mean))
-        noise = self.state.posterior.noise
         return s.y_mean + s.y_scale * predict.quantiles(levels, f, noise, row_var, self.spec.likelihood)
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
@@ -81,14 +83,19 @@ class FittedPosterior:
     def distribution(self, X: Any, noise_var: Any = None) -> Callable[[Any], FloatArray]:
         """The function y → P(Y <= y | x) of these rows; what does not depend on y is worked out once."""
         s = self.prepared.scaling
-        f = latent_moments(self.spec, self.state.posterior, self._design(X))
+        design = self._design(X)
+        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
         row_var = self._row_var(noise_var, len(f.mean))
 
         def at(y: Any) -> FloatArray:
             target = s.target(check_vector(y, len(f.mean), "y"))
-            return predict.cdf(target, f, self.state.posterior.noise, row_var, self.spec.likelihood)
+            return predict.cdf(target, f, noise, row_var, self.spec.likelihood)
 
         return at
+
+    def _noise(self, design: FloatArray) -> Gaussian:
+        """q of the log noise variance, of each row where it depends on the inputs."""
+        return noises.of_rows(noises.of(self.state.posterior), noises.features(self.spec, design))
 
     def _row_var(self, noise_var: Any, n: int) -> FloatArray:
         if noise_var is None:
@@ -120,11 +127,26 @@ class FittedPosterior:
 
     @property
     def noise_sd(self) -> float:
-        """Posterior mean of e^(θ/2): standard deviation (or scale) of the noise, NaN where it has none."""
+        """Posterior mean of e^(θ/2): standard deviation (or scale) of the noise, NaN where it has none.
+
+        Where it depends on the inputs, the average over the training rows.
+        """
         if not self.spec.likelihood.has_scale:
             return float("nan")
-        q = self.state.posterior.noise
-        return float(np.exp(0.5 * q.mean + 0.125 * q.var)) * self.prepared.scaling.y_scale
+        data = self.prepared.data
+        q = self._noise(data.X)
+        sd = np.exp(0.5 * q.mean + 0.125 * q.var)
+        mean = sd if np.ndim(sd) == 0 else np.average(sd, weights=data.weight)
+        return float(mean) * self.prepared.scaling.y_scale
+
+    @property
+    def noise_slopes(self) -> Gaussian:
+        """Change of the log noise variance for one standard deviation of each input, (d,); zero if none."""
+        q = self.state.posterior.log_var
+        if q is None:
+            zero = np.zeros(len(self.prepared.scaling.x_mean))
+            return Gaussian(zero, zero)
+        return Gaussian(q.mean[1:], np.diag(q.cov)[1:])
 
     @property
     def scales(self) -> Gaussian:

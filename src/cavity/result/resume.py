@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.ep import posterior as post
+from cavity.ep import noise as noises
 from cavity.ep.countdown import Countdown
 from cavity.ep.ensemble import Ensemble, stack
 from cavity.ep.ladder import FitOptions
@@ -20,7 +20,7 @@ from cavity.ep.warm_up import default_step
 from cavity.model.data import Prepared, on_grid
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
-from cavity.types import FloatArray, Gaussian, IntArray
+from cavity.types import FloatArray, IntArray
 
 
 def _same_rows(old: Prepared, new: Prepared) -> bool:
@@ -58,9 +58,9 @@ def carried_state(component: FittedPosterior, new: Prepared, match: IntArray) ->
     rows.h[:, found], rows.noise[:, found] = old.rows.h[:, source], old.rows.noise[:, source]
     for name in ("v_dir", "v_tau", "v_nu"):
         getattr(rows, name)[found] = getattr(old.rows, name)[source]
-    noise: Gaussian | None = old.posterior.noise
+    noise: noises.LogNoise | None = old.posterior.noise
     if spec.noise.inferred:
-        noise = post.refresh_noise(spec, new.data.weight, rows.noise)
+        noise = noises.refreshed(spec, new.data, rows.noise)
     if noise is None:
         return None
     try:

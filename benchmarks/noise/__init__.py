@@ -1,0 +1,1 @@
+"""Noise that depends on the inputs beside one level for all rows: `make bench-noise`."""
