@@ -6,7 +6,8 @@ import pytest
 from cavity import EPRegressor, load
 from cavity.ep.another_noise import under
 from cavity.ep.ensemble import joined, mean_loo, stack
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
+from cavity.ep.options import FitOptions
 from cavity.model.data import prepare
 from cavity.model.likelihoods import GaussianLikelihood, StudentTLikelihood
 from cavity.model.spec import network

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from cavity.ep.ladder import FitOptions, Plan, fit_ensemble, run_map_start
+from cavity.ep.ladder import Plan, fit_ensemble, run_map_start
 from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import map_network, prior_vars, residual_var
+from cavity.ep.options import FitOptions
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs
 from cavity.model.data import prepare

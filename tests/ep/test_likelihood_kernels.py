@@ -10,7 +10,8 @@ from scipy.special import erf
 from tests.ep.test_kernels import dense_moments, draw_row
 from tests.ep.test_twin import assert_same, both
 
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
+from cavity.ep.options import FitOptions
 from cavity.ep.row_tilted import Conditional, tilted_activations
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import solve

@@ -5,8 +5,9 @@ import pytest
 
 from cavity import EPClassifier, EPRegressor
 from cavity.ep.ensemble import Ensemble, joined, mixture_loo
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
 from cavity.ep.members import fit_members
+from cavity.ep.options import FitOptions
 from cavity.model.data import prepare
 from cavity.model.likelihoods import ProbitLikelihood
 from cavity.model.spec import Output, network

@@ -9,9 +9,10 @@ from tests.invariants.problems import wavy_data
 
 from cavity.ep import map_start
 from cavity.ep.ensemble import mean_loo
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
 from cavity.ep.latent import latent_moments
 from cavity.ep.network_numpy import function_moments
+from cavity.ep.options import FitOptions
 from cavity.ep.products import given_units, product_moments
 from cavity.ep.prune import keep_units
 from cavity.ep.starts import zero_state

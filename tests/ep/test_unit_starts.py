@@ -7,7 +7,8 @@ import pytest
 from tests.invariants.problems import wavy_data
 
 from cavity.ep.ensemble import mean_loo
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
+from cavity.ep.options import FitOptions
 from cavity.ep.starts import zero_state
 from cavity.model.activations import ACTIVATIONS
 from cavity.model.data import prepare

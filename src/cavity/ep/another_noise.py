@@ -33,12 +33,18 @@ def under(
     flat: float = 0.0,
     *,
     fraction: float | None = None,
+    noise: Noise | None = None,
     n_threads: int = 1,
     time_limit: float | None = None,
     callback: Callable[[Record, EPState], Any] | None = None,
 ) -> Solution:
-    """What EP makes of a solution under ``likelihood``, at its own fraction unless one is given."""
-    spec = replace(solution.spec, likelihood=likelihood)
+    """What EP makes of a solution under ``likelihood``, at its own fraction unless one is given.
+
+    ``noise`` is that of the likelihood where it is another too.
+    """
+    spec = replace(
+        solution.spec, likelihood=likelihood, noise=solution.spec.noise if noise is None else noise
+    )
     noise_var = np.clip(apparent_var(spec, data, solution.state), *NOISE_RANGE)
     state = with_noise(spec, data, solution.state, float(np.log(noise_var)))
     fraction = likelihood.default_fraction if fraction is None else fraction

@@ -10,7 +10,7 @@ convergence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +30,15 @@ from cavity.ep.map_start import (
     map_network,
     residual_var,
 )
+from cavity.ep.options import FitOptions
 from cavity.ep.runs import Told, numbered, run_all
-from cavity.ep.schedule import Schedule, Stage, Step, map_schedule
+from cavity.ep.schedule import Schedule, Stage, map_schedule
 from cavity.ep.solve import Solution, Status, solve
 from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
-from cavity.model.likelihoods import GaussianLikelihood, Likelihood
+from cavity.model.likelihoods import GaussianLikelihood
 from cavity.model.spec import ModelSpec, Noise
 from cavity.types import FloatArray, IntArray, Natural
 
@@ -59,45 +60,6 @@ VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on
 FEW_SWEEPS = 6  # of fits under another noise that carry little weight
 HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How a model is fitted; every field has a default that needs no tuning.
-
-    Attributes
-    ----------
-    start : "map", "linear" (`cavity.ep.linear`), or "zero", "incremental" (`cavity.ep.starts.STARTS`).
-    n_starts : number of starts; several are stacked on their leave-one-out densities.
-    step : fractions, dampings and block size; None chooses by the size of the data.
-    max_iter, tol : sweeps of the last stage and the moment mismatch that ends it.
-    flat : where the leave-one-out density moves less in five sweeps, the last stage ends too; 0 for never.
-    time_limit : wall seconds for the whole fit, None for no limit.
-    seed : of everything random.
-    mixed : make the first unit linear in some of the starts.
-    adapt_width : use fewer of the model's units where few rows must feed many relevant inputs.
-    n_threads : threads over row blocks.
-    n_jobs : processes over starts.
-    alternative : likelihood under which several fits go on where it predicts better; "map" only.
-    varying : noise that depends on the inputs, under which they go on where it predicts better; "map" only.
-    adapt_prior : fit the hyperparameters of a spike-and-slab prior; "linear" only.
-    """
-
-    start: str = "map"
-    n_starts: int = 1
-    step: Step | None = None
-    max_iter: int = 200
-    tol: float = 1e-2
-    flat: float = 0.0
-    time_limit: float | None = None
-    seed: int = 0
-    mixed: bool = False
-    adapt_width: bool = False
-    n_threads: int = 1
-    n_jobs: int = 1
-    alternative: Likelihood | None = None
-    varying: Noise | None = None
-    adapt_prior: bool = False
 
 
 class Plan(NamedTuple):
@@ -202,8 +164,6 @@ def fit_ensemble(
     clock = Countdown(options.time_limit)
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
-        if options.varying is not None and options.start == "map":
-            ensemble = _varied(ensemble, options.varying, data, options, callback, clock.left, must=False)
         solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
         solutions[main] = calmed(
             data, solutions[main], options.max_iter, options.tol, options.n_threads, clock.left, callback
@@ -221,7 +181,7 @@ def _fit_ensemble(
     if options.start == "map" and spec.noise.varies:
         level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
         begun = _fit_ensemble(level, data, options, callback)
-        return _varied(begun, spec.noise, data, options, callback, clock.left, must=True)
+        return _varied(begun, spec.noise, data, options, callback, clock, must=True)
     if options.start == "map" and spec.likelihood.robust:
         return _fit_robust(spec, data, options, callback)
     if options.start != "map":
@@ -278,11 +238,12 @@ def _fit_ensemble(
     most = options.max_iter - first
     heaviest, another = ensemble.solutions[ranked[0]], None
 
-    def take_up(m: int, told: Told) -> Solution:
+    def take_up(m: int, told: Told, noise: Noise | None = None) -> Solution:
         assert options.alternative is not None
         return under(
             options.alternative, data, ensemble.solutions[m], most if m in carry else FEW_SWEEPS,
-            options.tol, options.flat, n_threads=options.n_threads, time_limit=clock.left, callback=told,
+            options.tol, options.flat, noise=noise, n_threads=options.n_threads, time_limit=clock.left,
+            callback=told,
         )  # fmt: skip
 
     if options.alternative is not None and not clock.over:
@@ -290,17 +251,23 @@ def _fit_ensemble(
         if mean_loo(data, another) <= mean_loo(data, heaviest):
             another = None
     if another is not None:
+        better, noise = [another], None
+        if options.varying is not None and not clock.over:
+            told = numbered(callback, 1, len(ranked))
+            varied = _taken_up_by(options.varying, another, VARYING_SWEEPS, data, options, clock, told)
+            if mean_loo(data, varied) > mean_loo(data, another):
+                better, noise = [another, varied], options.varying
         others = run_all(
-            lambda m, told: take_up(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, clock,
-            (1, len(ranked)),
+            lambda m, told: take_up(ranked[m + 1], told, noise), len(ranked) - 1, options.n_jobs, callback,
+            clock, (1, len(ranked)),
         )  # fmt: skip
-        return stack(data, [*ensemble.solutions, another, *others])
+        return stack(data, [*ensemble.solutions, *better, *others])
     longer = run_all(
         lambda m, told: continued(data, ensemble.solutions[carry[m]], options, most, told, clock.left),
         len(carry), options.n_jobs, callback, clock, (0, len(carry)),
     )  # fmt: skip
     final = dict(enumerate(ensemble.solutions)) | dict(zip(carry, longer, strict=False))
-    return stack(data, list(final.values()))
+    return _perhaps_varied(stack(data, list(final.values())), data, options, callback, clock)
 
 
 def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
@@ -311,7 +278,7 @@ def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callba
     step = options.step if options.step is not None else default_step(data, spec)
     first = min(FIRST_SWEEPS, options.max_iter)
     own = replace(step, fraction=GaussianLikelihood.default_fraction)
-    begin = replace(options, step=own, max_iter=first, time_limit=clock.left)
+    begin = replace(options, step=own, max_iter=first, time_limit=clock.left, varying=None)
     begun = _fit_ensemble(plain, softer, begin, callback)
     ranked = np.argsort(-begun.weights, kind="stable")
     carry = begun.weights * len(begun.weights) >= CARRYING
@@ -324,7 +291,17 @@ def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callba
         )  # fmt: skip
 
     count = len(ranked)
-    return stack(data, run_all(take_up, count, options.n_jobs, callback, clock, (0, count)))
+    found = stack(data, run_all(take_up, count, options.n_jobs, callback, clock, (0, count)))
+    return _perhaps_varied(found, data, options, callback, clock)
+
+
+def _perhaps_varied(
+    begun: Ensemble, data: TrainingData, options: FitOptions, callback: Told, clock: Countdown
+) -> Ensemble:
+    """The fits, and where the heaviest of them gains by it, beside them under noise that varies."""
+    return (
+        begun if options.varying is None else _varied(begun, options.varying, data, options, callback, clock)
+    )
 
 
 def _varied(
@@ -333,14 +310,13 @@ def _varied(
     data: TrainingData,
     options: FitOptions,
     callback: Told,
-    time_limit: float | None,
-    must: bool,
+    clock: Countdown,
+    must: bool = False,
 ) -> Ensemble:
     """Fits taken up by noise that depends on the inputs; unless they ``must``, where the heaviest gains.
 
     Begun with such noise, fits of Boston took for noise what others found to be a part of the function.
     """
-    clock = Countdown(time_limit)
     if (clock.over and not must) or any(s.status is Status.INTERRUPTED for s in begun.solutions):
         return begun
     ranked = np.argsort(-begun.weights, kind="stable")
@@ -350,12 +326,8 @@ def _varied(
     most = most if must else min(most, VARYING_SWEEPS)
 
     def take_up(m: int, told: Told) -> Solution:
-        solution = begun.solutions[ranked[m]]
         sweeps = most if carry[ranked[m]] else FEW_SWEEPS
-        return varying(
-            noise, data, solution, sweeps, options.tol, options.flat,
-            n_threads=options.n_threads, time_limit=clock.left, callback=told,
-        )  # fmt: skip
+        return _taken_up_by(noise, begun.solutions[ranked[m]], sweeps, data, options, clock, told)
 
     heaviest = take_up(0, numbered(callback, 1, count))
     if not must and mean_loo(data, heaviest) <= mean_loo(data, begun.solutions[ranked[0]]):
@@ -364,6 +336,21 @@ def _varied(
         lambda m, told: take_up(m + 1, told), count - 1, options.n_jobs, callback, clock, (1, count)
     )
     return stack(data, [*(() if must else begun.solutions), heaviest, *others])
+
+
+def _taken_up_by(
+    noise: Noise,
+    solution: Solution,
+    sweeps: int,
+    data: TrainingData,
+    options: FitOptions,
+    clock: Countdown,
+    told: Told,
+) -> Solution:
+    return varying(
+        noise, data, solution, sweeps, options.tol, options.flat,
+        n_threads=options.n_threads, time_limit=clock.left, callback=told,
+    )  # fmt: skip
 
 
 def continued(

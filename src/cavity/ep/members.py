@@ -8,7 +8,8 @@ from typing import Any
 
 from cavity.ep.countdown import Countdown
 from cavity.ep.ensemble import Ensemble, joined
-from cavity.ep.ladder import FitOptions, fit_ensemble
+from cavity.ep.ladder import fit_ensemble
+from cavity.ep.options import FitOptions
 from cavity.ep.solve import Status
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 
 from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
-from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member, fit_members
+from cavity.ep.options import FitOptions
 from cavity.ep.schedule import Step
 from cavity.ep.warm_up import FEWEST_UNITS, default_step
 from cavity.estimators.choice import LEFT_OUT, Choice, Fitted

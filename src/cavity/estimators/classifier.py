@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member
+from cavity.ep.options import FitOptions
 from cavity.estimators.base import hidden_units
 from cavity.estimators.classification import EPClassification
 from cavity.model.data import Prepared

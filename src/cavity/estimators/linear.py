@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
-from cavity.ep.ladder import FitOptions
+from cavity.ep.options import FitOptions
 from cavity.estimators.base import EPEstimator
 from cavity.estimators.classification import EPClassification
 from cavity.estimators.regression import EPRegression

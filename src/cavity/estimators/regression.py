@@ -53,7 +53,8 @@ class EPRegression(RegressorMixin, EPEstimator):
             raise ValueError("likelihood must name at least one likelihood, got an empty list.")
         if len({item.discrete for item in found}) > 1:
             raise ValueError("densities and probabilities of counts cannot be compared: list one kind only.")
-        if self.noise is not None and not all(item.has_scale for item in found):
+        given = self.noise is not None and not (isinstance(self.noise, str) and self.noise == "auto")
+        if given and not all(item.has_scale for item in found):
             raise ValueError("noise is given, but the likelihood of counts has no noise level: leave it out.")
         return found
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from cavity.ep.doubt import doubt
-from cavity.ep.ladder import FitOptions
 from cavity.ep.members import Member
+from cavity.ep.options import FitOptions
 from cavity.estimators.regression import EPRegression, sloping_noise
 from cavity.model.data import Prepared, TrainingData
 from cavity.model.likelihoods import Likelihood, OutlierLikelihood, StudentTLikelihood
@@ -74,7 +74,7 @@ class EPRegressor(EPRegression):
         much is learnt unless `OutlierLikelihood` says it) bear rows that are far off; "poisson" is for
         counts, with the function on the log scale. Of a list, the one with the best leave-one-out density is
         kept: ``likelihood_``.
-    noise : None, {"auto", "linear"}, (mean, variance) or float
+    noise : {"auto", "linear"}, None, (mean, variance) or float
         None is one level for all rows, inferred. "linear" lets it depend on the inputs: the log noise
         variance of a row is linear in its standardised inputs (farther than four sds from the mean they count
         as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "auto" begins with
@@ -170,7 +170,7 @@ class EPRegressor(EPRegression):
         output_prior: Any = None,
         interactions: Any = None,
         likelihood: Any = "auto",
-        noise: Any = None,
+        noise: Any = "auto",
         form: str = "auto",
         n_starts: Any = "auto",
         fraction: Any = "auto",
@@ -214,7 +214,9 @@ class EPRegressor(EPRegression):
             return options
         if self._auto_likelihood and self.fraction == "auto":
             options = replace(options, alternative=StudentTLikelihood(accuracy=TAIL_ACCURACY))
-        if isinstance(self.noise, str) and self.noise == "auto" and self.n_features_in_ < data.n_rows:
+        open_noise = isinstance(self.noise, str) and self.noise == "auto"
+        diagonal = spec.resolved_form(data.n_rows) == "diagonal"
+        if open_noise and self.n_features_in_ < data.n_rows and not diagonal:
             options = replace(options, varying=sloping_noise(self.n_features_in_))
         return options
 

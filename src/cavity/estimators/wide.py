@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.ep.ladder import FitOptions
+from cavity.ep.options import FitOptions
 from cavity.ep.schedule import Step
 from cavity.model.priors import SpikeAndSlabPrior
 from cavity.model.spec import Noise, Output

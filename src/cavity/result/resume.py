@@ -11,7 +11,7 @@ import numpy as np
 from cavity.ep import noise as noises
 from cavity.ep.countdown import Countdown
 from cavity.ep.ensemble import Ensemble, stack
-from cavity.ep.ladder import FitOptions
+from cavity.ep.options import FitOptions
 from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Record, solve
 from cavity.ep.starts import state_from_sites
