@@ -251,15 +251,25 @@ def _fit_ensemble(
         if mean_loo(data, another) <= mean_loo(data, heaviest):
             another = None
     if another is not None:
-        better, noise = [another], None
+        better, noise, tails = [another], None, True
         if options.varying is not None and not clock.over:
             told = numbered(callback, 1, len(ranked))
             varied = _taken_up_by(options.varying, another, VARYING_SWEEPS, data, options, clock, told)
             if mean_loo(data, varied) > mean_loo(data, another):
-                better, noise = [another, varied], options.varying
+                # wide tails may have stood for noise that varies, and nothing more
+                plain = _taken_up_by(options.varying, heaviest, VARYING_SWEEPS, data, options, clock, told)
+                better, noise = [another, varied, plain], options.varying
+                tails = mean_loo(data, varied) > mean_loo(data, plain)
+
+        def follow(m: int, told: Told) -> Solution:
+            if tails or noise is None:
+                return take_up(m, told, noise)
+            sweeps = VARYING_SWEEPS if m in carry else FEW_SWEEPS
+            return _taken_up_by(noise, ensemble.solutions[m], sweeps, data, options, clock, told)
+
         others = run_all(
-            lambda m, told: take_up(ranked[m + 1], told, noise), len(ranked) - 1, options.n_jobs, callback,
-            clock, (1, len(ranked)),
+            lambda m, told: follow(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, clock,
+            (1, len(ranked)),
         )  # fmt: skip
         return stack(data, [*ensemble.solutions, *better, *others])
     longer = run_all(
