@@ -20,8 +20,9 @@ from cavity.model.spec import Noise, network
 from cavity.result.loo import leave_one_out
 from cavity.types import Gaussian
 
-# The kernel lays fewer nodes than the twin: 6e-12 measured, h sites being worst.
-SAME = 1e-9
+# Same nodes where a grid has at most 64 of them; longer ones the kernel alone trims, which both rules resolve
+# to 2e-11 (measured, h sites being worst).
+SAME = 1e-10
 N_ROWS, N_UNITS = 30, 3
 
 

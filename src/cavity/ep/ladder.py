@@ -357,6 +357,7 @@ def _taken_up_by(
     clock: Countdown,
     told: Told,
 ) -> Solution:
+    """`varying` with these options and what is left of the time."""
     return varying(
         noise, data, solution, sweeps, options.tol, options.flat,
         n_threads=options.n_threads, time_limit=clock.left, callback=told,

@@ -134,14 +134,14 @@ def tilted_activations(
     gain = np.maximum(bounds.upper - at_mean, 0.0)
     misfit = np.minimum(bounds.misfit, gain)
     # the likelihood's curvature in g grows with its misfit, since V(h) is quadratic in g
-    slope = abs(scale) * activation.max_slope
+    half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
+    slope = abs(scale) * activation.steepest(m - half, m + half)
     curvature = slope**2 * (given.mu**2 + given.s) * bounds.curvature * (1.0 + 4.0 * misfit)
     step = np.minimum(nodes.SPACING / np.sqrt(1.0 / v + curvature), nodes.ERF_SPACING * activation.bend)
     # V(h) + 1/curvature vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
     step = np.where(curved, np.minimum(step, 0.25 / np.sqrt(bounds.curvature * s) / slope), step)
     mean, var = np.full(n, np.nan), np.full(n, np.nan)
     if activation.limits is not None:
-        half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
         fits = 2.0 * nodes.SATURATED / step + 2.0 <= nodes.MAX_NODES
         wide = np.flatnonzero((2.0 * half > 3.0 * nodes.SATURATED) & (gain < nodes.MAX_GAIN) & fits)
         mean[wide], var[wide] = _wide_activations(cavity, step, log_factor, wide, bounds.upper)

@@ -53,6 +53,10 @@ class Activation(ABC):
         h = np.linspace(-12.0, 12.0, 4801)
         return float(np.max(np.abs(np.diff(self(h)) / np.diff(h)))) * 1.05 + 1e-12
 
+    def steepest(self, lo: FloatArray, hi: FloatArray) -> FloatArray:
+        """Largest |g'| between lo and hi, or a bound of it."""
+        return np.full(np.shape(lo), self.max_slope)
+
     @property
     def bend(self) -> float:
         """Scale of h on which g bends; the node spacing never exceeds 0.5 of it."""
@@ -109,6 +113,9 @@ class Erf(_Compiled):
 
     def slope(self, h: FloatArray) -> FloatArray:
         return np.sqrt(2.0 / np.pi) * np.exp(-0.5 * np.asarray(h) ** 2)
+
+    def steepest(self, lo: FloatArray, hi: FloatArray) -> FloatArray:
+        return self.slope(np.clip(0.0, lo, hi))
 
     @property
     def max_slope(self) -> float:
@@ -167,6 +174,9 @@ class Tanh(_Compiled):
 
     def slope(self, h: FloatArray) -> FloatArray:
         return 1.0 - np.tanh(h) ** 2
+
+    def steepest(self, lo: FloatArray, hi: FloatArray) -> FloatArray:
+        return self.slope(np.clip(0.0, lo, hi))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cavity.numerics.kernel_units import _JIT, ERF, LINEAR, RELU, unit_value, un
 
 _RSQRT2 = 1.0 / math.sqrt(2.0)
 # Components that carry less than this share of a tilted density are left out.
-_SHARE = 1e-8
+_SHARE = 1e-9
 
 
 @njit(**_JIT)

@@ -15,14 +15,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cavity.numerics.bounded import bounded_grids, grid_moments, log_normaliser
-from cavity.numerics.kernel_grids import MAX_NODES
+from cavity.numerics.kernel_grids import MAX_NODES, SPACING
 from cavity.numerics.quadrature import gauss_hermite
 from cavity.types import FloatArray, Floats, Gaussian, IntArray
 
 LOG_SCALES = np.linspace(-14.0, 1.0, 151)  # of `Likelihood.fitted_log_scale`, standardised target
 FARTHEST_GAIN = 1e12  # of log p from the mean of f to its peak, which may be infinite where e^f overflows
 CONCAVE_NODES = 1024
-_SPACING = 0.5  # of the grid of f, in units of the narrowest feature: any likelihood has to be good at it
 PREDICTIVE_NODES = 48  # Gauss–Hermite nodes over f where a likelihood has no closed predictive form
 
 
@@ -180,7 +179,7 @@ class Likelihood(ABC):
         peak = self.peak(target, scale, known)
         at_mean = fraction * self.log_density(target, mean, scale, known)
         gain = np.clip(fraction * peak.log_density - at_mean, 0.0, FARTHEST_GAIN)
-        step = _SPACING / np.sqrt(1.0 / var + fraction * peak.curvature * (1.0 + 4.0 * gain))
+        step = SPACING / np.sqrt(1.0 / var + fraction * peak.curvature * (1.0 + 4.0 * gain))
         out = np.full((3, len(mean)), np.nan)
 
         def log_factor(x: FloatArray, items: IntArray) -> FloatArray:
