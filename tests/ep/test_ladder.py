@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cavity.ep.few_inputs import widened, with_inputs
 from cavity.ep.ladder import Plan, fit_ensemble, run_map_start
 from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import map_network, prior_vars, residual_var
@@ -10,8 +11,8 @@ from cavity.ep.options import FitOptions
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs
 from cavity.model.data import prepare
-from cavity.model.likelihoods import GaussianLikelihood
-from cavity.model.spec import Output, network
+from cavity.model.likelihoods import GaussianLikelihood, StudentTLikelihood
+from cavity.model.spec import Noise, Output, network
 
 PRIORS = [("laplace", "common"), ("gaussian", "input"), ("gaussian", "unit"), ("laplace", "input")]
 
@@ -88,15 +89,38 @@ def test_few_relevant_inputs_first_and_then_all(prior, groups):
     """The others are added as nearly zero, and the sweeps with all inputs change little."""
     data, spec = bent(150, 6), network(6, 4, prior=prior, groups=groups)
     keep = np.array([0, 1, 6])
-    few = np.isin(np.arange(7), keep)
     plan, options = Plan(0, 0.02, 0.1, 300), FitOptions(max_iter=40, tol=0.05)
-    narrow = data._replace(X=data.X[:, keep])
+    narrow = with_inputs(data, keep)
     small = run_map_start(spec.keep_inputs(keep), narrow, plan, np.ones(3, bool), options)
-    wide = run_map_start(spec, data, plan, few, options)
-    assert wide.spec.n_inputs == 7 and [r.stage for r in wide.history].count("all inputs") == 3
+    wide = widened(spec, data, small, keep, 3, options)
+    assert wide.spec.n_inputs == 7 and 1 <= [r.stage for r in wide.history].count("all inputs") <= 3
     before = latent_moments(small.spec, small.state.posterior, narrow.X).mean
     np.testing.assert_allclose(latent_moments(spec, wide.state.posterior, data.X).mean, before, atol=0.1)
     assert np.abs(wide.state.posterior.w.mean[:, 2:6]).max() < 0.2
+
+
+@pytest.mark.parametrize("limit", [None, 0.01])
+def test_the_whole_ladder_runs_on_few_inputs_and_ends_with_all(limit):
+    """Tails and noise that varies are tried on the relevant inputs; what is left knows all."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 24))
+    y = np.sin(2.0 * X[:, 0]) + np.exp(0.7 * X[:, 1] - 1.5) * rng.standard_t(4, size=300)
+    data, spec = prepare(X, y).data, network(24, 6, prior="laplace", groups="input")
+    options = FitOptions(
+        n_starts=2, max_iter=30, tol=0.05, time_limit=limit, alternative=StudentTLikelihood(accuracy=1e-2),
+        varying=Noise(slope_var=0.2),
+    )  # fmt: skip
+    inputs = relevant_inputs(spec, data, options.seed)
+    assert inputs.sum() < 12
+    found = fit_ensemble(spec, data, options)
+    for solution in found.solutions:
+        assert solution.spec.n_inputs == 25 and np.isfinite(solution.state.posterior.w.mean).all()
+        others = solution.state.posterior.w.mean[:, ~inputs]
+        assert np.abs(others).max() < 0.05
+    if limit is None:
+        heaviest = found.solutions[int(np.argmax(found.weights))]
+        assert heaviest.spec.noise.varies and heaviest.state.posterior.log_var.mean.shape == (25,)
+        assert heaviest.state.posterior.log_var.mean[2] > 1.0
 
 
 def test_inputs_that_stay_keep_priors_and_scales():

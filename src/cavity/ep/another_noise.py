@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from cavity.ep.map_start import NOISE_RANGE, apparent_var
-from cavity.ep.noise import installed, refreshed
 from cavity.ep.schedule import Schedule, Stage, map_schedule
 from cavity.ep.solve import Record, Solution, solve
-from cavity.ep.starts import with_noise
+from cavity.ep.starts import with_noise, with_noise_of_sites
 from cavity.ep.state import EPState
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import Likelihood
@@ -69,12 +68,8 @@ def varying(
 
     The sites say what each row knows of its own noise, so they make the slopes at once, before any sweep.
     """
-    spec, state = replace(solution.spec, noise=noise), solution.state
-    q = refreshed(spec, data, state.rows.noise)
-    if q is None:
-        state = with_noise(spec, data, state, float(state.posterior.noise.mean))
-    else:
-        state = state._replace(posterior=installed(state.posterior, q))
+    spec = replace(solution.spec, noise=noise)
+    state = with_noise_of_sites(spec, data, solution.state)
     stage = Stage("noise by inputs", solution.step, max_sweeps, tol, flat=flat, retreat=True)
     more = solve(
         spec, data, state, Schedule((stage,)), n_threads=n_threads, time_limit=time_limit, callback=callback

@@ -21,10 +21,10 @@ from cavity.ep.calm import calmed
 from cavity.ep.countdown import Countdown
 from cavity.ep.doubt import doubt
 from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
+from cavity.ep.few_inputs import all_widened, few_enough, suited, with_inputs
 from cavity.ep.linear import fit_linear
 from cavity.ep.map_start import (
     NOISE_RANGE,
-    PRUNED_VAR,
     apparent_var,
     linearised_state,
     map_network,
@@ -34,13 +34,13 @@ from cavity.ep.options import FitOptions
 from cavity.ep.runs import Told, numbered, run_all
 from cavity.ep.schedule import Schedule, Stage, map_schedule
 from cavity.ep.solve import Solution, Status, solve
-from cavity.ep.starts import STARTS, check_fit, state_from_sites, with_noise
+from cavity.ep.starts import STARTS, check_fit, with_noise
 from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
 from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import GaussianLikelihood
 from cavity.model.spec import ModelSpec, Noise
-from cavity.types import FloatArray, IntArray, Natural
+from cavity.types import FloatArray
 
 # Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
 # unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
@@ -57,8 +57,8 @@ FIRM_VARIANTS = (
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
 VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
-FEW_SWEEPS = 6  # of fits under another noise that carry little weight
-HALF, WIDER_SWEEPS = 0.5, 3  # see `run_map_start`
+FEW_SWEEPS = 8  # of fits under another noise that follow the heaviest, which tells whether it is better
+FEW_INPUTS = 50  # up to which noise that depends on them is tried; with more that costs as much as the fit
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -83,20 +83,7 @@ def run_map_start(
     callback: Told = None,
     time_limit: float | None = None,
 ) -> Solution:
-    """One start: MAP network on the relevant inputs, linearised sites, EP.
-
-    Where less than half of the inputs are relevant, EP too begins with these alone, at a fraction of the
-    cost of a sweep, and goes on with all of them.
-    """
-    clock = Countdown(time_limit)
-    keep = np.flatnonzero(inputs)
-    if len(keep) < HALF * len(inputs) and not spec.held.any():
-        few = data._replace(X=np.ascontiguousarray(data.X[:, keep]))
-        ones = np.ones(len(keep), bool)
-        found = run_map_start(
-            spec.keep_inputs(keep), few, plan, ones, options, max_sweeps, callback, time_limit
-        )
-        return widened(spec, data, found, keep, options, callback, clock.left)
+    """One start: MAP network on the relevant inputs, linearised sites, EP."""
     rng = np.random.default_rng(plan.seed)
     weight_var = map_prior(spec, inputs, plan.prior_var, data.n_rows)
     held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
@@ -116,36 +103,6 @@ def run_map_start(
     return solve(
         spec, data, state, schedule, n_threads=options.n_threads, time_limit=time_limit, callback=callback
     )
-
-
-def widened(
-    spec: ModelSpec,
-    data: TrainingData,
-    found: Solution,
-    keep: IntArray,
-    options: FitOptions,
-    callback: Told = None,
-    time_limit: float | None = None,
-) -> Solution:
-    """A solution for the inputs ``keep`` taken up by the model of all inputs, the others at zero so far.
-
-    The sites of rows are on h and f, so they stay as they are; prior sites are added.
-    """
-
-    def wider(sites: Natural, tau: float) -> Natural:
-        out = Natural(np.full(spec.group_of.shape, tau), np.zeros(spec.group_of.shape))
-        out.tau[:, keep], out.nu[:, keep] = sites.tau, sites.nu
-        return out
-
-    priors = found.state.priors
-    priors = priors._replace(w=wider(priors.w, 1.0 / PRUNED_VAR), scale=wider(priors.scale, 0.0))
-    state = state_from_sites(spec, data, found.state.rows, priors, found.state.posterior.noise)
-    stage = Stage("all inputs", found.step, WIDER_SWEEPS, options.tol)
-    more = solve(
-        spec, data, state, Schedule((stage,)),
-        n_threads=options.n_threads, time_limit=time_limit, callback=callback,
-    )  # fmt: skip
-    return more._replace(history=found.history + more.history)
 
 
 def fit_ensemble(
@@ -177,29 +134,62 @@ def _fit_ensemble(
     options: FitOptions,
     callback: Told,
 ) -> Ensemble:
-    clock = Countdown(options.time_limit)
-    if options.start == "map" and spec.noise.varies:
-        level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
-        begun = _fit_ensemble(level, data, options, callback)
-        return _varied(begun, spec.noise, data, options, callback, clock, must=True)
-    if options.start == "map" and spec.likelihood.robust:
-        return _fit_robust(spec, data, options, callback)
     if options.start != "map":
-        step = options.step if options.step is not None else default_step(data, spec)
-        if options.start == "linear":
-            found = fit_linear(
-                spec, data, step, adapt_prior=options.adapt_prior, max_iter=options.max_iter, tol=options.tol,
-                time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
-            )  # fmt: skip
-            return Ensemble((found,), np.ones(1))
-        state, schedule = STARTS[options.start](
-            spec, data, step, max_sweeps=options.max_iter, tol=options.tol
-        )
-        solution = solve(
-            spec, data, state, schedule, n_threads=options.n_threads, time_limit=clock.left, callback=callback
-        )
-        return Ensemble((solution,), np.ones(1))
-    inputs = relevant_inputs(spec, data, options.seed)
+        return _fit_once(spec, data, options, callback)
+    clock = Countdown(options.time_limit)
+    plain, softer = spec, data
+    if spec.likelihood.robust:  # begin under Gaussian noise, wide for rows in doubt
+        plain = replace(spec, likelihood=GaussianLikelihood())
+        softer = data._replace(row_var=data.row_var + doubt(spec, data, options.seed).row_var)
+    inputs = relevant_inputs(plain, softer, options.seed)
+    if not few_enough(spec, inputs):
+        return _fit_inputs(spec, data, softer, inputs, replace(options, time_limit=clock.left), callback)
+    keep = np.flatnonzero(inputs)
+    few, rows = spec.keep_inputs(keep), with_inputs(data, keep)
+    step = suited(options.step, few, rows) if options.step and options.adapt_step else options.step
+    begin = replace(options, step=step, time_limit=clock.left)
+    found = _fit_inputs(few, rows, with_inputs(softer, keep), inputs[keep], begin, callback)
+    return all_widened(spec, data, found, keep, options, callback, clock)
+
+
+def _fit_once(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
+    """One fit from one of the simple starts."""
+    step = options.step if options.step is not None else default_step(data, spec)
+    if options.start == "linear":
+        found = fit_linear(
+            spec, data, step, adapt_prior=options.adapt_prior, max_iter=options.max_iter, tol=options.tol,
+            time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
+        )  # fmt: skip
+        return Ensemble((found,), np.ones(1))
+    state, schedule = STARTS[options.start](spec, data, step, max_sweeps=options.max_iter, tol=options.tol)
+    solution = solve(
+        spec, data, state, schedule,
+        n_threads=options.n_threads, time_limit=options.time_limit, callback=callback,
+    )  # fmt: skip
+    return Ensemble((solution,), np.ones(1))
+
+
+def _fit_inputs(
+    spec: ModelSpec,
+    data: TrainingData,
+    softer: TrainingData,
+    inputs: FloatArray,
+    options: FitOptions,
+    callback: Told,
+) -> Ensemble:
+    """All starts of a model whose relevant ``inputs`` are known.
+
+    ``softer`` are the rows with noise of their own for those that a robust likelihood doubts.
+    """
+    clock = Countdown(options.time_limit)
+    if spec.n_inputs - spec.bias > FEW_INPUTS:
+        options = replace(options, varying=None)
+    if spec.noise.varies:
+        level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
+        begun = _fit_inputs(level, data, softer, inputs, options, callback)
+        return _varied(begun, spec.noise, data, options, callback, clock, must=True)
+    if spec.likelihood.robust:
+        return _fit_robust(spec, data, softer, inputs, options, callback)
     narrow = narrowed(spec, data, inputs, options.seed) if options.adapt_width else spec
     wide = with_units(spec, max(narrow.n_hidden, ENOUGH_UNITS)) if options.adapt_width else spec
     seeds = np.random.SeedSequence(options.seed).generate_state(options.n_starts)
@@ -240,8 +230,9 @@ def _fit_ensemble(
 
     def take_up(m: int, told: Told, noise: Noise | None = None) -> Solution:
         assert options.alternative is not None
+        sweeps = most if m == ranked[0] else min(most, FEW_SWEEPS)
         return under(
-            options.alternative, data, ensemble.solutions[m], most if m in carry else FEW_SWEEPS,
+            options.alternative, data, ensemble.solutions[m], sweeps,
             options.tol, options.flat, noise=noise, n_threads=options.n_threads, time_limit=clock.left,
             callback=told,
         )  # fmt: skip
@@ -280,16 +271,22 @@ def _fit_ensemble(
     return _perhaps_varied(stack(data, list(final.values())), data, options, callback, clock)
 
 
-def _fit_robust(spec: ModelSpec, data: TrainingData, options: FitOptions, callback: Told) -> Ensemble:
+def _fit_robust(
+    spec: ModelSpec,
+    data: TrainingData,
+    softer: TrainingData,
+    inputs: FloatArray,
+    options: FitOptions,
+    callback: Told,
+) -> Ensemble:
     """Starts under Gaussian noise, wide for rows in doubt, taken up by the robust likelihood."""
     clock = Countdown(options.time_limit)
     plain = replace(spec, likelihood=GaussianLikelihood())
-    softer = data._replace(row_var=data.row_var + doubt(spec, data, options.seed).row_var)
     step = options.step if options.step is not None else default_step(data, spec)
     first = min(FIRST_SWEEPS, options.max_iter)
     own = replace(step, fraction=GaussianLikelihood.default_fraction)
     begin = replace(options, step=own, max_iter=first, time_limit=clock.left, varying=None)
-    begun = _fit_ensemble(plain, softer, begin, callback)
+    begun = _fit_inputs(plain, softer, softer, inputs, begin, callback)
     ranked = np.argsort(-begun.weights, kind="stable")
     carry = begun.weights * len(begun.weights) >= CARRYING
 

@@ -52,7 +52,6 @@ class Step:
             )
 
 
-FLAT_SWEEPS = 5
 SETTLE_SWEEPS = 3  # with the priors held, see `map_schedule`
 
 
@@ -62,7 +61,7 @@ class Stage:
 
     ``patience`` sweeps without progress in the mismatch cut all dampings by 0.7 (never below 0.05); a shorter
     patience takes the spikes of units being pruned for oscillation and stalls the fit. ``flat`` > 0 also ends
-    it where the running leave-one-out density has moved by less over the last ``FLAT_SWEEPS`` sweeps.
+    it where the running leave-one-out density has moved by less over the last ``flat_sweeps`` sweeps.
     ``retreat`` goes back where that density falls by nats; not for stages that begin far from a fit, whose
     way may lead through worse.
     """
@@ -73,6 +72,7 @@ class Stage:
     tol: float = 1e-4
     patience: int = 60
     flat: float = 0.0
+    flat_sweeps: int = 5
     retreat: bool = False
 
 

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.posterior import RowMap
-from cavity.ep.schedule import FLAT_SWEEPS, Schedule, Stage, Step
+from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.state import EPState
 from cavity.ep.sweep import SweepInfo, sweep
 from cavity.model.data import TrainingData
@@ -205,8 +205,8 @@ class _StageRunner:
             self.status, self.finished = Status.CONVERGED, True
             return
         self.densities.append(info.log_z)
-        recent = self.densities[-FLAT_SWEEPS - 1 :]
-        if len(recent) > FLAT_SWEEPS and max(recent) - min(recent) < self.stage.flat:
+        recent = self.densities[-self.stage.flat_sweeps - 1 :]
+        if len(recent) > self.stage.flat_sweeps and max(recent) - min(recent) < self.stage.flat:
             self.status, self.finished = Status.SETTLED, True
             return
         if info.mismatch < 0.98 * self.best:

@@ -72,6 +72,15 @@ def with_noise(spec: ModelSpec, data: TrainingData, state: EPState, log_noise: f
     )
 
 
+def with_noise_of_sites(spec: ModelSpec, data: TrainingData, state: EPState) -> EPState:
+    """The state with the q of the noise that its sites make; one level for all where that is improper."""
+    noise = state.posterior.noise
+    q = noises.refreshed(spec, data, state.rows.noise) if spec.noise.inferred else noise
+    if q is None:
+        return with_noise(spec, data, state, float(noise.mean))
+    return state._replace(posterior=noises.installed(state.posterior, q))
+
+
 def check_fit(spec: ModelSpec, data: TrainingData) -> None:
     """Refuse what cannot be fitted, before the first sweep, in a sentence."""
     if data.X.shape[1] != spec.n_inputs:

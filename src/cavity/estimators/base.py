@@ -227,6 +227,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             start="zero" if spec.held.any() else "map",  # the MAP network sees every input
             n_starts=int(n_starts),
             step=step,
+            adapt_step=damping is None and self.block_size == "auto",
             max_iter=int(self.max_iter),
             tol=float(self.tol),
             flat=FLAT * float(self.tol),

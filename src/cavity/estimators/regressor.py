@@ -14,9 +14,6 @@ from cavity.model.likelihoods import Likelihood, OutlierLikelihood, StudentTLike
 from cavity.model.spec import ModelSpec
 from cavity.result.mixture import MixturePosterior
 
-FEW_INPUTS = (
-    50  # up to which noise that depends on them is tried; with more the trial costs as much as the fit
-)
 DEFAULTS = ("auto", "auto", "laplace", None)  # n_hidden, activation, prior, groups
 # Of the Student-t densities that stand beside Gaussian ones: 14 components, held-out densities as at 1e-6.
 TAIL_ACCURACY = 1e-2
@@ -82,10 +79,10 @@ class EPRegressor(EPRegression):
         variance of a row is linear in its standardised inputs (farther than four sds from the mean they count
         as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "auto" begins with
         one level and goes on with slopes, both stacked, where these predict better by leave-one-out (not with
-        one start or more than 50 inputs). A pair is the prior of the log noise variance for a standardised
-        target; a number holds the noise standard deviation there, in the units of y. 0 leaves only the
-        variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of the narrow
-        part. Counts have none.
+        one start or more than 50 relevant inputs). A pair is the prior of the log noise variance for a
+        standardised target; a number holds the noise standard deviation there, in the units of y. 0 leaves
+        only the variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of
+        the narrow part. Counts have none.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
@@ -219,7 +216,8 @@ class EPRegressor(EPRegression):
         if self._auto_likelihood and self.fraction == "auto":
             options = replace(options, alternative=StudentTLikelihood(accuracy=TAIL_ACCURACY))
         open_noise = isinstance(self.noise, str) and self.noise == "auto"
-        if open_noise and self.n_features_in_ <= min(FEW_INPUTS, data.n_rows - 1):
+        diagonal = spec.resolved_form(data.n_rows) == "diagonal"
+        if open_noise and self.n_features_in_ < data.n_rows and not diagonal:
             options = replace(options, varying=sloping_noise(self.n_features_in_))
         return options
 
