@@ -154,6 +154,19 @@ def test_ard_gives_the_levels_of_a_column_one_scale(tmp_path, capsys):
     assert model.relevance_.name == ("size", "colour", "sex", "paid", "count")
 
 
+@pytest.mark.usefixtures("settled")
+def test_likelihood_and_noise_of_numbers(tmp_path, capsys):
+    data, out = write(tmp_path / "data.csv", frame()), tmp_path / "m.cavity"
+    begin = ("fit", data, "--target", "y", "--out", out, "-q", *QUICK)
+    assert run(capsys, *begin, "--likelihood", "student-t", "--noise", "one")[0] == 0
+    model = cavity.load(out)
+    assert model.likelihood == "student-t" and model.noise is None
+    assert run(capsys, *begin, "--noise", "linear")[0] == 0
+    assert cavity.load(out).noise_slopes_.mean.shape == (7,)
+    said = complaint(capsys, "fit", data, "--target", "colour", "--ignore", "y", "--noise", "one", *QUICK)
+    assert "--noise is for a target of numbers; 'colour' has classes" in said
+
+
 def test_predict_on_raw_tables_in_any_order(folder, capsys, monkeypatch):
     new = frame(6, seed=1)
     straight = run(capsys, "predict", folder / "m.cavity", write(folder / "a.csv", new), "--intervals")

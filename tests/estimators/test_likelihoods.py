@@ -8,6 +8,7 @@ from scipy.stats import poisson
 
 import cavity
 from cavity import EPRegressor
+from cavity.estimators.base import starts
 from cavity.model.activations import Custom
 from cavity.model.likelihoods import LIKELIHOODS, OutlierLikelihood, PoissonLikelihood, StudentTLikelihood
 
@@ -226,3 +227,14 @@ def test_known_variances_are_refused_for_counts():
     X, y = rows("counts", 20)
     with pytest.raises(ValueError, match="no noise variances"):
         EPRegressor(likelihood="poisson").fit(X, y, noise_var=0.1)
+
+
+@unconverged
+def test_models_without_compiled_pieces_make_two_starts():
+    """Their sweeps take many times as long."""
+    X, y = rows("counts", 30)
+    seen = set()
+    model = EPRegressor(likelihood="poisson", n_hidden=2, max_iter=2, verbose=lambda r, s: seen.add(r.part))
+    model.fit(X, y)
+    assert seen == {(1, 2), (2, 2)}
+    assert starts(30, 3) == 8

@@ -6,22 +6,13 @@ import numpy as np
 import pytest
 from tests.plots.models import fit, fitted, mixture, table
 
+from cavity import EPRegressor
 from cavity.ep.solve import Status
 from cavity.plots.reading import read
 from cavity.report.facts import baseline_left_out, judge_given, judge_left_out
-from cavity.report.words import (
-    CAUTION,
-    NOTE,
-    PROBLEM,
-    count,
-    figure,
-    how_sure,
-    how_well,
-    listing,
-    percent,
-    what_matters,
-    worries,
-)
+from cavity.report.phrases import count, figure, listing, percent
+from cavity.report.words import how_ended, how_sure, how_well, what_matters
+from cavity.report.worries import CAUTION, NOTE, PROBLEM, worries
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
 
@@ -152,7 +143,9 @@ def test_unsettled_fits_of_a_mixture_are_counted():
     assert counts  # otherwise this says nothing
     for settled, number in counts.items():
         start = f"{number} of {len(several.components)} stacked fits. "
-        assert any(t.startswith(start) for t in texts(several, NOTE if settled else CAUTION))
+        finished = several.main.solution.status in (Status.CONVERGED, Status.SETTLED)
+        level = NOTE if settled or finished else CAUTION
+        assert any(t.startswith(start) for t in texts(several, level))
     assert any("stacked" in text for text in texts(several, NOTE))
 
 
@@ -242,3 +235,25 @@ def test_numbers_read_well():
     assert [count(1, "row"), count(0, "row")] == ["1 row", "0 rows"]
     assert [listing(["a"]), listing(["a", "b"]), listing(["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert listing([str(i) for i in range(12)]).endswith("9 and 2 more")
+
+
+def test_noise_that_varies_is_said_with_its_inputs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(250, 2))
+    y = X[:, 0] + np.exp(X[:, 1] - 1.0) * rng.normal(size=250)
+    model = EPRegressor(n_hidden=3, n_starts=1, noise="linear", max_iter=30, verbose=0).fit(X, y)
+    (said,) = [t for t in texts(model, NOTE) if "noise is not the same" in t]
+    assert "x1 (+" in said and "x0" not in said
+    even = EPRegressor(n_hidden=3, n_starts=1, max_iter=30, verbose=0).fit(X, y)
+    assert not any("not the same" in t for t in texts(even))
+
+
+def test_the_heaviest_fit_speaks_for_those_that_lag():
+    """Stacked fits beside it may have had few sweeps on purpose."""
+    model = fitted()
+    lagging = changed(model, status=Status.MAX_SWEEPS)
+    settled = changed(model, status=Status.SETTLED)
+    both = MixturePosterior([*settled.components, *lagging.components], np.array([0.8, 0.2]))
+    assert how_ended([both]) == "Its heaviest fit has settled."
+    assert how_ended([both, lagging]) == "Not converged." == how_ended([lagging])
+    assert how_ended([settled]) == "Its predictions have settled."

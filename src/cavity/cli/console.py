@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cavity.progress import LineProgress, Progress, moving, on_terminal
-from cavity.report.words import figure
+from cavity.report.phrases import figure
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 

@@ -23,7 +23,9 @@ from cavity.plots.classes import class_relevance, networks
 from cavity.plots.reading import read
 from cavity.progress import Sweeps
 from cavity.report.facts import Judgement, judge_given, judge_left_out
-from cavity.report.words import count, how_ended, noise_name, worries
+from cavity.report.phrases import count
+from cavity.report.words import how_ended, noise_name
+from cavity.report.worries import worries
 from cavity.result.relevance import Relevance
 from cavity.tables import Table, TableEncoder, TableError, read_table
 from cavity.tables.columns import weights
@@ -113,6 +115,12 @@ def build(arguments: argparse.Namespace, encoder: TableEncoder, **more: Any) -> 
     given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
     if arguments.prior == "ard" and len(set(encoder.origins)) < len(encoder.origins):
         given["groups"] = np.array(encoder.origins)
+    for name in ("likelihood", "noise"):
+        value = getattr(arguments, name)
+        if value is not None and encoder.classes:
+            raise TableError(f"--{name} is for a target of numbers; {encoder.target!r} has classes.")
+        if value is not None:
+            given[name] = None if value == "one" else value
     kind = EPClassifier if encoder.classes else EPRegressor
     return kind(random_state=arguments.seed, **{**given, **more})
 

@@ -53,6 +53,11 @@ priors:
   ard       one scale per input: an input that does not matter is switched off as a whole
   gaussian  all input weights share one scale, none is singled out
 
+noise:
+  Numbers are fitted with one noise level first; wider tails, and noise that depends on the inputs, are
+  taken up where they predict better. --likelihood and --noise decide it, for instance
+  --likelihood poisson for counts, or --noise one to leave noise that varies untried.
+
 convergence:
   A fit that stops before its tolerance says so and is as good as a converged one in most cases. Exit code
   3 means that the model was saved but a moment is off by more than half a standard deviation: raise
@@ -311,6 +316,16 @@ def _model_options(command: argparse.ArgumentParser) -> None:
         type=prior_name,
         metavar="NAME",
         help="prior of the input weights: laplace, ard, … (default: what suits the target)",
+    )
+    group.add_argument(
+        "--likelihood",
+        choices=("auto", "gaussian", "student-t", "outliers", "poisson"),
+        help="how a target of numbers varies; poisson is for counts (default: auto, found by leave-one-out)",
+    )
+    group.add_argument(
+        "--noise",
+        choices=("auto", "one", "linear"),
+        help="one noise level for all rows, or one whose logarithm is linear in the inputs (default: auto)",
     )
     group.add_argument(
         "--hidden", type=at_least(1), metavar="K", dest="n_hidden", help="number of hidden units"

@@ -59,6 +59,7 @@ FIRM_VARIANTS = (
 VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
 FEW_SWEEPS = 8  # of fits under another noise that follow the heaviest, which tells whether it is better
 FEW_INPUTS = 50  # up to which noise that depends on them is tried; with more that costs as much as the fit
+SETTLING_SWEEPS = 40  # more of the heaviest of several fits, where it has not settled
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -121,11 +122,17 @@ def fit_ensemble(
     clock = Countdown(options.time_limit)
     with threadpool_limits(1):
         ensemble = _fit_ensemble(spec, data, options, callback)
-        solutions, main = list(ensemble.solutions), int(np.argmax(ensemble.weights))
-        solutions[main] = calmed(
-            data, solutions[main], options.max_iter, options.tol, options.n_threads, clock.left, callback
+        main = int(np.argmax(ensemble.weights))
+        heaviest = settled = ensemble.solutions[main]
+        if options.n_starts > 1 and heaviest.status is Status.MAX_SWEEPS:
+            most = min(SETTLING_SWEEPS, options.max_iter - FIRST_SWEEPS)
+            settled = continued(data, heaviest, options, most, callback, clock.left)
+        settled = calmed(
+            data, settled, options.max_iter, options.tol, options.n_threads, clock.left, callback
         )
-        return ensemble if solutions[main] is ensemble.solutions[main] else stack(data, solutions)
+        if settled is heaviest:
+            return ensemble
+        return stack(data, [settled if m == main else s for m, s in enumerate(ensemble.solutions)])
 
 
 def _fit_ensemble(

@@ -135,11 +135,11 @@ def tilted_activations(
     misfit = np.minimum(bounds.misfit, gain)
     # the likelihood's curvature in g grows with its misfit, since V(h) is quadratic in g
     half = np.sqrt(v * 2.0 * (nodes.TAIL + gain))
-    slope = abs(scale) * activation.steepest(m - half, m + half)
+    slope = np.maximum(abs(scale) * activation.steepest(m - half, m + half), np.finfo(float).tiny)
     curvature = slope**2 * (given.mu**2 + given.s) * bounds.curvature * (1.0 + 4.0 * misfit)
     step = np.minimum(nodes.SPACING / np.sqrt(1.0 / v + curvature), nodes.ERF_SPACING * activation.bend)
     # V(h) + 1/curvature vanishes at complex h: error e^(-2π·distance/step) = 1e-11 at a quarter
-    step = np.where(curved, np.minimum(step, 0.25 / np.sqrt(bounds.curvature * s) / slope), step)
+    step = np.where(curved, np.minimum(step, 0.25 / (np.sqrt(bounds.curvature * s) * slope)), step)
     mean, var = np.full(n, np.nan), np.full(n, np.nan)
     if activation.limits is not None:
         fits = 2.0 * nodes.SATURATED / step + 2.0 <= nodes.MAX_NODES

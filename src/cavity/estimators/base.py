@@ -71,11 +71,14 @@ def hidden_units(n_rows: int) -> int:
     return int(max(min(units, n_rows // 4), FEWEST_UNITS))
 
 
-def starts(n_rows: int, n_inputs: int) -> int:
+def starts(n_rows: int, n_inputs: int, compiled: bool = True) -> int:
     """Starts that ``n_starts="auto"`` stands for.
 
-    8 up to 2000 distinct rows and 50 inputs, 4 up to 20,000 rows, then 2.
+    8 up to 2000 distinct rows and 50 inputs, 4 up to 20,000 rows, then 2; and 2 where a piece of the model
+    has no compiled form, whose sweeps take many times as long.
     """
+    if not compiled:
+        return 2
     return 8 if n_rows <= 2000 and n_inputs <= 50 else 4 if n_rows <= 20_000 else 2
 
 
@@ -205,7 +208,11 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
 
     def _options(self, spec: ModelSpec, data: TrainingData) -> FitOptions:
         """How to fit, from the parameters; "auto" follows the size of the data."""
-        n_starts = starts(data.n_rows, self.n_features_in_) if self.n_starts == "auto" else self.n_starts
+        fraction = _share(self.fraction, "fraction")
+        n_starts = self.n_starts
+        if n_starts == "auto":
+            compiled = spec.compiled(spec.likelihood.default_fraction if fraction is None else fraction)
+            n_starts = starts(data.n_rows, self.n_features_in_, compiled)
         for name, lowest, value in (("n_starts", 1, n_starts), ("max_iter", 1, self.max_iter)):
             if not isinstance(value, Integral) or value < lowest:
                 raise ValueError(f"{name} must be an integer of at least {lowest}, got {value!r}.")
@@ -214,7 +221,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         block = self.block_size
         if not (block is None or block == "auto" or isinstance(block, Integral)):
             raise ValueError(f'block_size must be "auto", None or a positive integer, got {block!r}.')
-        step: Step = default_step(data, spec, _share(self.fraction, "fraction"))
+        step: Step = default_step(data, spec, fraction)
         damping = _share(self.damping, "damping")
         if damping is not None:
             step = replace(step, damping=damping)

@@ -87,7 +87,8 @@ class EPRegressor(EPRegression):
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
         Starts from different points, stacked by their leave-one-out densities; "auto" makes 8 up to 2000
-        rows and 50 inputs, 4 up to 20,000 rows and 2 beyond. One start is faster and gives a single network.
+        rows and 50 inputs, 4 up to 20,000 rows and 2 beyond, or where a piece of the model is not compiled
+        (counts, interactions, functions of your own). One start is faster and gives a single network.
     fraction : "auto" or float
         Power of the likelihood sites, in (0, 1]. "auto" is what suits the likelihood; 0.95 if Gaussian.
     damping : "auto" or float

@@ -18,6 +18,7 @@ from numba import njit
 
 from cavity.numerics.fastmath import erfcx, exp_nonpositive
 from cavity.numerics.kernel_grids import DIRECT, LOG_SCALE_SPACING, LOG_SCALE_TAIL, MAX_NODES, SPACING
+from cavity.numerics.kernel_noise import narrower
 from cavity.numerics.kernel_units import _JIT
 
 GAUSSIAN, PROBIT, MIXTURE = 0, 1, 2
@@ -117,19 +118,12 @@ def scale_tilted(mc, vc, f_var, resid, row_var, eta, mix, work):
     if n > DIRECT:
         for _ in range(4):
             coarse = (hi - lo) / (DIRECT - 1)
-            best = -math.inf
             for q in range(DIRECT):
                 z = lo + coarse * q
                 sigma2 = math.exp(mc + z) + row_var
                 p = mixture(r2, f_var, sigma2, mix)[0] + 0.5 * (1.0 - eta) * math.log(sigma2)
                 work[1, q] = p - 0.5 * z * z / vc
-                best = max(best, work[1, q])
-            left, right = hi, lo
-            for q in range(DIRECT):
-                if work[1, q] > best - LOG_SCALE_TAIL:
-                    left = min(left, lo + coarse * (q - 1))
-                    right = max(right, lo + coarse * (q + 1))
-            lo, hi = max(lo, left), min(hi, right)
+            lo, hi = narrower(lo, hi, work[1])
             n = int((hi - lo) / step) + 2
             if n <= DIRECT:
                 break

@@ -24,6 +24,21 @@ def _noise_log_density(theta, mc, vc, f_var, r2, row_var, eta):
 
 
 @njit(**_JIT)
+def narrower(lo, hi, log_density):
+    """Where `DIRECT` nodes from lo to hi carry any of the density, and a node more at each end."""
+    best = -math.inf
+    for q in range(DIRECT):
+        best = max(best, log_density[q])
+    first, last = DIRECT, -1
+    for q in range(DIRECT):
+        if log_density[q] > best - LOG_SCALE_TAIL:
+            first = min(first, q)
+            last = q
+    coarse = (hi - lo) / (DIRECT - 1)
+    return max(lo, lo + coarse * (first - 1)), min(hi, lo + coarse * (last + 1))
+
+
+@njit(**_JIT)
 def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
     r"""Tilted moments of θ = log σ² (paper, eq. qtheta_tilted) and of 1/V_y (eqs. mq/Sq_tilted_v2).
 
@@ -45,18 +60,9 @@ def noise_tilted(mc, vc, f_var, resid, row_var, eta, work):
     if n > DIRECT:
         for _ in range(4):
             coarse = (hi - lo) / (DIRECT - 1)
-            best = -math.inf
             for q in range(DIRECT):
-                p = _noise_log_density(mc + lo + coarse * q, mc, vc, f_var, r2, row_var, eta)
-                work[1, q] = p
-                best = max(best, p)
-            first, last = DIRECT, -1
-            for q in range(DIRECT):
-                if work[1, q] > best - LOG_SCALE_TAIL:
-                    first = min(first, q)
-                    last = max(last, q)
-            left, right = lo + coarse * (first - 1), lo + coarse * (last + 1)
-            lo, hi = max(lo, left), min(hi, right)
+                work[1, q] = _noise_log_density(mc + lo + coarse * q, mc, vc, f_var, r2, row_var, eta)
+            lo, hi = narrower(lo, hi, work[1])
             n = int((hi - lo) / step) + 2
             if n <= DIRECT:
                 break

@@ -16,7 +16,8 @@ from cavity.report.classes import class_figures, class_summary, judge_given_clas
 from cavity.report.details import details
 from cavity.report.facts import judge_given, judge_left_out
 from cavity.report.figures import figures
-from cavity.report.words import figure, summary
+from cavity.report.phrases import figure
+from cavity.report.words import summary
 from cavity.result.relevance import Relevance
 from cavity.result.store import replacing
 

@@ -11,8 +11,10 @@ from cavity.plots.classes import readings
 from cavity.plots.reading import Reading
 from cavity.report import words
 from cavity.report.figures import Section, effect_section, inside, ranking, sweeps
+from cavity.report.phrases import count, figure, percent, row_list
 from cavity.report.svg import drawing
-from cavity.report.words import CAUTION, NOTE, PROBLEM, Summary, Tile, Worry, count, figure, percent
+from cavity.report.words import Summary, Tile
+from cavity.report.worries import CAUTION, NOTE, PROBLEM, Worry, improper, ranked, stacked, units, unsettled
 from cavity.result.classes import ClassRows
 from cavity.result.relevance import Relevance
 
@@ -139,7 +141,7 @@ def class_worries(
     out: list[Worry] = []
     for part in parts:
         which = "" if len(parts) == 1 else f"Network for the {part.target}: "
-        found = [*words.unsettled(part), *words.improper(part, first_row)]
+        found = [*unsettled(part), *improper(part, first_row)]
         out += [Worry(worry.level, which + worry.text) for worry in found]
     if judged.log_score <= judged.baseline:
         text = "Leave-one-out is no better than the shares of the classes: the inputs may not help."
@@ -154,9 +156,9 @@ def class_worries(
             out.append(Worry(CAUTION, text))
     out += _surprises(judged, first_row)
     if len(parts) == 1:
-        out += words.units(model, parts[0])
+        out += units(model, parts[0])
     out += [Worry(NOTE, note) for note in parts[0].prepared.notes]
-    return words.ranked([*out, *words.stacked(parts[0])])
+    return ranked([*out, *stacked(parts[0])])
 
 
 def _surprises(judged: ClassRows, first_row: int) -> list[Worry]:
@@ -167,7 +169,7 @@ def _surprises(judged: ClassRows, first_row: int) -> list[Worry]:
     rows = judged.rows[found[np.argsort(p[found], kind="stable")]]
     text = (
         f"{count(len(found), 'row')} of a class that was thought all but impossible there: "
-        f"{words.row_list(rows, first_row)}. Look for errors in their labels."
+        f"{row_list(rows, first_row)}. Look for errors in their labels."
     )
     return [Worry(CAUTION, text)]
 

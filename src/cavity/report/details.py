@@ -7,7 +7,8 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 from cavity.plots.reading import Reading
-from cavity.report.words import figure, noise_name
+from cavity.report.phrases import figure
+from cavity.report.words import noise_name
 from cavity.result.classes import ClassRows
 
 PACKAGES = ("cavity", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
