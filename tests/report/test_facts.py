@@ -142,7 +142,7 @@ def test_unsettled_fits_of_a_mixture_are_counted():
     )
     assert counts  # otherwise this says nothing
     for settled, number in counts.items():
-        start = f"{number} of {len(several.components)} stacked fits. "
+        start = f"{number} of {len(several.components)} stacked fits"
         finished = several.main.solution.status in (Status.CONVERGED, Status.SETTLED)
         level = NOTE if settled or finished else CAUTION
         assert any(t.startswith(start) for t in texts(several, level))

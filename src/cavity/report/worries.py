@@ -14,6 +14,7 @@ from cavity.report.facts import SURPRISE, Judgement
 from cavity.report.phrases import count, listing, percent, row_list
 
 PROBLEM, CAUTION, NOTE = "problem", "caution", "note"
+SURE = 3.0  # sds of a slope from zero
 
 
 class Worry(NamedTuple):
@@ -54,11 +55,14 @@ def unsettled(reading: Reading) -> list[Worry]:
         worst = max(found, key=lambda fit: np.nan_to_num(fit.solution.mismatch, nan=np.inf))
         far = not settled and not reading.posterior.mismatch <= LARGE_MISMATCH
         light = reading.posterior.main.solution.status in (Status.CONVERGED, Status.SETTLED)
-        many = "" if len(fits) == 1 else f"{len(found)} of {len(fits)} stacked fits. "
+        said = worst.solution.status.value
+        if len(fits) > 1:
+            some = f"{len(found)} of {len(fits)} stacked fits"
+            said = f"{some}. {said}" if settled or not light else f"{some} stopped before the heaviest did."
         out.append(
             Worry(
                 PROBLEM if far else NOTE if settled or light else CAUTION,
-                f"{many}{worst.solution.status.value} Largest disagreement of a moment with its marginal, in "
+                f"{said} Largest disagreement of a moment with its marginal, in "
                 f"sds: {worst.solution.mismatch:.1e}.",
             )
         )
@@ -138,7 +142,7 @@ def _set_aside(reading: Reading, first_row: int) -> list[Worry]:
 def _uneven(reading: Reading) -> list[Worry]:
     """Inputs that the noise surely depends on."""
     slopes = reading.posterior.noise_slopes
-    sure = np.flatnonzero(np.abs(slopes.mean) > 2.0 * np.sqrt(slopes.var))
+    sure = np.flatnonzero(np.abs(slopes.mean) > SURE * np.sqrt(slopes.var))
     if not len(sure):
         return []
     order = sure[np.argsort(-np.abs(slopes.mean[sure]))]
