@@ -123,6 +123,24 @@ def test_the_whole_ladder_runs_on_few_inputs_and_ends_with_all(limit):
         assert heaviest.state.posterior.log_var.mean[2] > 1.0
 
 
+@pytest.mark.parametrize("when", ["converge", "all inputs"])
+def test_what_was_found_before_an_interrupt_knows_all_inputs(when):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 24))
+    data = prepare(X, np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=200)).data
+    spec = network(24, 4, prior="laplace", groups="input")
+
+    def stop(record, state):
+        return record.part == (2, 2) and record.stage == when
+
+    whole = fit_ensemble(spec, data, FitOptions(n_starts=2, max_iter=5, tol=0.05))
+    assert len(whole.solutions) == 2
+    found = fit_ensemble(spec, data, FitOptions(n_starts=2, max_iter=5, tol=0.05), stop)
+    assert len(found.solutions) == 2
+    assert Status.INTERRUPTED in {s.status for s in found.solutions}
+    assert all(s.spec.n_inputs == 25 for s in found.solutions)
+
+
 def test_inputs_that_stay_keep_priors_and_scales():
     spec = network(4, 3, prior="laplace", groups="input")
     small = spec.keep_inputs(np.array([1, 3, 4]))

@@ -51,15 +51,18 @@ def all_widened(
     clock: Countdown,
 ) -> Ensemble:
     """Fits of the inputs ``keep`` taken up by the model of all inputs, and stacked anew."""
-    heaviest = int(np.argmax(found.weights))
+    heaviest, count = int(np.argmax(found.weights)), len(found.solutions)
 
     def widen(m: int, told: Told) -> Solution:
         sweeps = min(MOST_SWEEPS if m == heaviest else FEWEST_SWEEPS, options.max_iter)
         return widened(spec, data, found.solutions[m], keep, sweeps, options, told, clock.left)
 
-    count = len(found.solutions)
-    # every fit must know all inputs, also where the time is up
-    done = run_all(widen, count, options.n_jobs, callback, Countdown(None), (0, count))
+    done: list[Solution] = []
+    if not any(s.status is Status.INTERRUPTED for s in found.solutions):
+        # every fit must know all inputs, also where the time is up
+        done = run_all(widen, count, options.n_jobs, callback, Countdown(None), (0, count))
+    for solution in found.solutions[len(done) :]:
+        done.append(widened(spec, data, solution, keep, 0, options))
     return stack(data, done)
 
 
@@ -81,7 +84,7 @@ def widened(
     whole = with_units(spec, found.spec.n_hidden)
     wide = replace(found.spec, n_inputs=whole.n_inputs, blocks=whole.blocks, group_of=whole.group_of)
     state = _added(wide, data, found, keep)
-    if found.status is Status.INTERRUPTED:
+    if max_sweeps < 1:
         return found._replace(spec=wide, state=state)
     step = suited(found.step, wide, data) if options.adapt_step else found.step
     stage = Stage(
