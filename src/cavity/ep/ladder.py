@@ -57,7 +57,7 @@ FIRM_VARIANTS = (
     (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
 )  # fmt: skip
 VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
-FEW_SWEEPS = 8  # of fits under another noise that follow the heaviest, which tells whether it is better
+FEW_SWEEPS = 6  # of fits under another noise that follow the heaviest, which tells whether it is better
 FEW_INPUTS = 50  # up to which noise that depends on them is tried; with more that costs as much as the fit
 SETTLING_SWEEPS = 40  # more of the heaviest of several fits, where it has not settled
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
