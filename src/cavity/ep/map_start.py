@@ -67,20 +67,17 @@ def _output_inputs(spec: ModelSpec, h: FloatArray, v: FloatArray) -> tuple[Float
         along = along.copy() if p == 0 else along
         along[:, a] += size * g[:, b]
         along[:, b] += size * g[:, a]
-    seen = with_products(g, spec.pairs, spec.pair_scale)
-    return np.column_stack([seen, np.ones(len(g))]), slope * along
+    seen = np.ones((len(g), spec.n_outputs))
+    seen[:, :-1] = with_products(g, spec.pairs, spec.pair_scale)
+    return seen, np.multiply(slope, along, out=slope)
 
 
 def _prior_slope(spec: ModelSpec, v: FloatArray) -> tuple[float, FloatArray]:
     """-log p(v) of the output prior and its derivative, by central differences of the log density."""
-    log_var = np.full(len(v), np.log(spec.output.scale_var))
     step = 1e-5 * np.maximum(v, MIN_OUTPUT)
-    up, down = (
-        spec.output.prior.log_density(v + step, log_var),
-        spec.output.prior.log_density(v - step, log_var),
-    )
-    value = -float(np.sum(spec.output.prior.log_density(v, log_var)))
-    return value, -(up - down) / (2.0 * step)
+    at = np.stack([v, v + step, v - step])
+    log_p = spec.output.prior.log_density(at, np.full(at.shape, np.log(spec.output.scale_var)))
+    return -float(np.sum(log_p[0])), -(log_p[1] - log_p[2]) / (2.0 * step)
 
 
 def map_network(

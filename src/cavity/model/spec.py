@@ -99,12 +99,12 @@ class ModelSpec:
     scale_correlation: float = 0.0
     interactions: IntArray | None = None
 
-    @property
+    @cached_property
     def pairs(self) -> IntArray:
         """(P, 2) units whose products the output layer sees; P is 0 without interactions."""
         return np.empty((0, 2), dtype=np.int64) if self.interactions is None else self.interactions
 
-    @property
+    @cached_property
     def pair_scale(self) -> FloatArray:
         """(P,) factors ρ_p of products of scaled unit outputs: |s_a s_b|^(-1/2), the size of one of them."""
         a, b = self.pairs.T
@@ -155,7 +155,7 @@ class ModelSpec:
             held[block.entries] = False
         return held.reshape(self.group_of.shape)
 
-    @property
+    @cached_property
     def kinds(self) -> IntArray:
         """Kernel codes of the activations."""
         return np.array(
