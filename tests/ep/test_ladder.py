@@ -8,6 +8,7 @@ from cavity.ep.ladder import Plan, fit_ensemble, run_map_start
 from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import map_network, prior_vars, residual_var
 from cavity.ep.options import FitOptions
+from cavity.ep.schedule import Step
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs
 from cavity.model.data import prepare
@@ -21,6 +22,14 @@ def bent(n=120, d=3, noise=0.1, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return prepare(X, np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + noise * rng.normal(size=n)).data
+
+
+def one_of_many():
+    """200 rows of 24 inputs, of which one matters."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 24))
+    data = prepare(X, np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=200)).data
+    return data, network(24, 4, prior="laplace", groups="input")
 
 
 def loo_of(ensemble, data):
@@ -123,12 +132,17 @@ def test_the_whole_ladder_runs_on_few_inputs_and_ends_with_all(limit):
         assert heaviest.state.posterior.log_var.mean[2] > 1.0
 
 
+@pytest.mark.parametrize(("adapt", "blocks"), [(False, 50), (True, 1)])
+def test_a_given_step_is_kept_with_few_inputs_unless_it_may_adapt(adapt, blocks):
+    data, spec = one_of_many()
+    step = Step(block_size=50, damping=0.4)
+    found = fit_ensemble(spec, data, FitOptions(step=step, adapt_step=adapt, max_iter=3))
+    assert found.solutions[0].step.block_size == blocks
+
+
 @pytest.mark.parametrize("when", ["converge", "all inputs"])
 def test_what_was_found_before_an_interrupt_knows_all_inputs(when):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(200, 24))
-    data = prepare(X, np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=200)).data
-    spec = network(24, 4, prior="laplace", groups="input")
+    data, spec = one_of_many()
 
     def stop(record, state):
         return record.part == (2, 2) and record.stage == when

@@ -146,6 +146,10 @@ def test_unsettled_fits_of_a_mixture_are_counted():
         finished = several.main.solution.status in (Status.CONVERGED, Status.SETTLED)
         level = NOTE if settled or finished else CAUTION
         assert any(t.startswith(start) for t in texts(several, level))
+    main, other = several.components[:2]
+    cut = FittedPosterior(other.prepared, other.solution._replace(status=Status.TIME_LIMIT))
+    late = MixturePosterior([main, cut], np.array([0.9, 0.1]))
+    assert any("time limit" in t for t in texts(late, CAUTION))
     assert any("stacked" in text for text in texts(several, NOTE))
 
 
@@ -256,4 +260,9 @@ def test_the_heaviest_fit_speaks_for_those_that_lag():
     both = MixturePosterior([*settled.components, *lagging.components], np.array([0.8, 0.2]))
     assert how_ended([both]) == "Its heaviest fit has settled."
     assert how_ended([both, lagging]) == "Not converged." == how_ended([lagging])
+    for status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.OSCILLATING):
+        cut = changed(model, status=status)
+        assert how_ended([MixturePosterior([*settled.components, *cut.components], both.weights)]) == (
+            "Not converged."
+        )
     assert how_ended([settled]) == "Its predictions have settled."

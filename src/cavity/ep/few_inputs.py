@@ -86,7 +86,8 @@ def widened(
     state = _added(wide, data, found, keep)
     if max_sweeps < 1:
         return found._replace(spec=wide, state=state)
-    step = suited(found.step, wide, data) if options.adapt_step else found.step
+    adapts = options.adapt_step or options.step is None
+    step = suited(found.step, wide, data) if adapts else found.step
     stage = Stage(
         "all inputs", step, max_sweeps, options.tol,
         flat=options.flat, flat_sweeps=FLAT_SWEEPS, retreat=True,

@@ -18,7 +18,7 @@ class FitOptions:
     start : "map", "linear" (`cavity.ep.linear`), or "zero", "incremental" (`cavity.ep.starts.STARTS`).
     n_starts : number of starts; several are stacked on their leave-one-out densities.
     step : fractions, dampings and block size; None chooses by the size of the data.
-    adapt_step : choose block size and damping anew where a fit begins with the relevant inputs alone.
+    adapt_step : let block size and damping follow the inputs in use, as they do where ``step`` is None.
     max_iter, tol : sweeps of the last stage and the moment mismatch that ends it.
     flat : where the leave-one-out density moves less in five sweeps, the last stage ends too; 0 for never.
     time_limit : wall seconds for the whole fit, None for no limit.
@@ -35,7 +35,7 @@ class FitOptions:
     start: str = "map"
     n_starts: int = 1
     step: Step | None = None
-    adapt_step: bool = True
+    adapt_step: bool = False
     max_iter: int = 200
     tol: float = 1e-2
     flat: float = 0.0

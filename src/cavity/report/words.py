@@ -158,7 +158,8 @@ def how_ended(posteriors: list[MixturePosterior]) -> str:
     if found <= done:
         return "Its predictions have settled."
     heaviest = {posterior.main.solution.status for posterior in posteriors}
-    return "Its heaviest fit has settled." if heaviest <= done else "Not converged."
+    lag = heaviest <= done and found <= {*done, Status.MAX_SWEEPS}  # neither time nor patience ran out
+    return "Its heaviest fit has settled." if lag else "Not converged."
 
 
 def _coverage(judged: Judgement) -> str:

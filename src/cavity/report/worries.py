@@ -54,7 +54,9 @@ def unsettled(reading: Reading) -> list[Worry]:
             continue
         worst = max(found, key=lambda fit: np.nan_to_num(fit.solution.mismatch, nan=np.inf))
         far = not settled and not reading.posterior.mismatch <= LARGE_MISMATCH
+        # fits beside the heaviest may have few sweeps on purpose; what ran out of time did not
         light = reading.posterior.main.solution.status in (Status.CONVERGED, Status.SETTLED)
+        light = light and {f.solution.status for f in found} <= {Status.MAX_SWEEPS}
         said = worst.solution.status.value
         if len(fits) > 1:
             some = f"{len(found)} of {len(fits)} stacked fits"
