@@ -178,6 +178,24 @@ def test_stacked_starts_beat_one_and_are_the_same_again():
     assert loo_of(several, data) >= loo_of(one, data) - 0.02
 
 
+def test_the_heaviest_of_several_goes_on_until_it_has_settled(monkeypatch):
+    """Where a trial of noise that varies was cut short, for one."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 2))
+    data = prepare(X, np.sin(X[:, 0]) + np.exp(X[:, 1] - 1.5) * rng.normal(size=120)).data
+    options = FitOptions(n_starts=2, max_iter=100, tol=0.05, flat=0.004, varying=Noise(slope_var=1.0))
+    monkeypatch.setattr("cavity.ep.ladder.VARYING_SWEEPS", 1)
+    ended = {}
+    for sweeps in (0, 40):
+        monkeypatch.setattr("cavity.ep.ladder.SETTLING_SWEEPS", sweeps)
+        found = fit_ensemble(network(2, 4), data, options)
+        heaviest = found.solutions[int(np.argmax(found.weights))]
+        assert heaviest.spec.noise.varies
+        ended[sweeps] = heaviest.status
+    assert ended[0] is Status.MAX_SWEEPS
+    assert ended[40] in (Status.CONVERGED, Status.SETTLED)
+
+
 def test_processes_give_the_same_fit():
     data, spec = bent(60), network(3, 5)
     serial, parallel = (
