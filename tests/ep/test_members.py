@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from cavity import EPClassifier, EPRegressor
-from cavity.ep.ensemble import Ensemble, joined, mixture_loo
+from cavity.ep import members as engine
+from cavity.ep.countdown import Countdown
+from cavity.ep.ensemble import Ensemble, joined, mixture_loo, unseen_densities
 from cavity.ep.ladder import fit_ensemble
-from cavity.ep.members import fit_members
+from cavity.ep.members import FOLDS, Member, fit_members, refitted
 from cavity.ep.options import FitOptions
 from cavity.model.data import prepare
 from cavity.model.likelihoods import ProbitLikelihood
@@ -32,7 +34,7 @@ def straight_rows():
 
 def test_one_member_is_itself(straight_rows):
     data, linear = straight_rows
-    found = fit_members([(linear, OPTIONS)], data)
+    found = fit_members([Member(linear, OPTIONS)], data)
     alone = fit_ensemble(linear, data, OPTIONS)
     assert len(found.solutions) == 1 and found.weights.tolist() == [1.0]
     np.testing.assert_array_equal(mixture_loo(found, data), mixture_loo(alone, data))
@@ -64,7 +66,52 @@ def test_a_useless_kind_gets_next_to_nothing(straight_rows):
 def test_time_is_for_all_members(straight_rows):
     data, linear = straight_rows
     limited = FitOptions(max_iter=4, tol=0.05, time_limit=1e-9)
-    assert len(fit_members([(linear, limited)] * 3, data).solutions) == 1
+    assert len(fit_members([Member(linear, limited)] * 3, data).solutions) == 1
+
+
+def test_unseen_rows_are_predicted_as_by_the_posterior():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=60)
+    model = EPRegressor(n_hidden=3, n_starts=1, max_iter=10).fit(X[:40], y[:40])
+    main = model.posterior_.main
+    scaling = main.prepared.scaling
+    unseen = prepare(X[:40], y[:40]).data._replace(
+        X=scaling.inputs(X[40:]), y=scaling.target(y[40:]), weight=np.ones(20), row_var=np.zeros(20)
+    )
+    density = unseen_densities(unseen, main.solution) - np.log(scaling.y_scale)
+    np.testing.assert_allclose(density, model.log_density(X[40:], y[40:]), atol=1e-6)
+
+
+def test_refitted_folds_leave_their_rows_out(straight_rows):
+    data, linear = straight_rows
+    found = refitted([Member(linear, OPTIONS)] * 2, data, Countdown(None))
+    np.testing.assert_array_equal(found[:, 0], found[:, 1])
+    order = np.argsort(data.y, kind="stable")
+    out = order[::FOLDS]
+    rest = np.setdiff1d(np.arange(data.n_rows), out)
+    again = fit_ensemble(linear, type(data)(*(part[rest] for part in data)), OPTIONS)
+    expected = unseen_densities(type(data)(*(part[np.sort(out)] for part in data)), again.solutions[0])
+    np.testing.assert_allclose(found[np.sort(out), 0], expected, rtol=1e-12)
+    assert refitted([Member(linear, OPTIONS)], data, Countdown(0.0)) is None
+
+
+def test_kinds_are_weighed_by_their_folds(straight_rows, monkeypatch):
+    """A kind that leave-one-out prefers, but folds do not, gets little; each kind counts by its best."""
+    data, linear = straight_rows
+    members = [Member(linear, OPTIONS, "a"), Member(linear, OPTIONS, "b"), Member(linear, OPTIONS, "b")]
+    seen = []
+
+    def told(best, rows, clock, callback=None):
+        seen.append([m.kind for m in best])
+        return np.column_stack([np.zeros(rows.n_rows), np.full(rows.n_rows, -3.0)])
+
+    monkeypatch.setattr(engine, "refitted", told)
+    found = fit_members(members, data)
+    assert seen == [["a", "b"]]
+    assert found.weights[0] > 0.95
+    monkeypatch.setattr(engine, "refitted", lambda *a, **k: None)  # out of time: by leave-one-out
+    np.testing.assert_allclose(fit_members(members, data).weights.sum(), 1.0)
 
 
 def wide(n=20, d=40):

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep.evidence import look_at_rows
+from cavity.ep.latent import activation_marginals
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Solution
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
+from cavity.ep.state import zero_row_sites
 from cavity.model.data import TrainingData
 from cavity.types import FloatArray
 
@@ -28,6 +30,17 @@ class Ensemble(NamedTuple):
 def loo_densities(data: TrainingData, solution: Solution) -> FloatArray:
     """Whole-site leave-one-out log densities of the rows."""
     return look_at_rows(solution.spec, data, solution.state, Step(fraction=1.0)).log_z
+
+
+def unseen_densities(data: TrainingData, solution: Solution) -> FloatArray:
+    """Log predictive densities of rows that were not fitted: a visit of rows whose sites say nothing."""
+    spec, q = solution.spec, solution.state.posterior
+    h = activation_marginals(spec, q.w, data.X)
+    state = solution.state._replace(
+        rows=zero_row_sites(data.n_rows, spec.n_hidden, len(spec.pairs)),
+        posterior=q._replace(w=q.w._replace(h_mean=h.mean, h_var=h.var)),
+    )
+    return look_at_rows(spec, data, state, Step(fraction=1.0)).log_z
 
 
 def mean_loo(data: TrainingData, solution: Solution) -> float:
@@ -72,7 +85,11 @@ def joined(found: Sequence[Ensemble], data: TrainingData) -> Ensemble:
     if len(found) == 1:
         return found[0]
     loo = np.stack([mixture_loo(ensemble, data) for ensemble in found], axis=1)
-    shares = stacking_weights(loo, data.weight, KIND_EQUALITY)
+    return mixed(found, stacking_weights(loo, data.weight, KIND_EQUALITY))
+
+
+def mixed(found: Sequence[Ensemble], shares: FloatArray) -> Ensemble:
+    """One mixture of several, each with its share."""
     weights = np.concatenate([share * e.weights for share, e in zip(shares, found, strict=True)])
     return _kept([s for ensemble in found for s in ensemble.solutions], drop_small(weights))
 

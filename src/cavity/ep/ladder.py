@@ -165,7 +165,7 @@ def _fit_once(spec: ModelSpec, data: TrainingData, options: FitOptions, callback
     if options.start == "linear":
         found = fit_linear(
             spec, data, step, adapt_prior=options.adapt_prior, max_iter=options.max_iter, tol=options.tol,
-            time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
+            flat=options.flat, time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
         )  # fmt: skip
         return Ensemble((found,), np.ones(1))
     state, schedule = STARTS[options.start](spec, data, step, max_sweeps=options.max_iter, tol=options.tol)

@@ -43,7 +43,7 @@ MANY = 0.5  # inputs in, for each row, from which on they are not few
 SETTLED = 1e-3  # change of log π and φ that ends the EM steps
 
 
-def linear_schedule(step: Step, max_iter: int, tol: float) -> Schedule:
+def linear_schedule(step: Step, max_iter: int, tol: float, flat: float = 0.0) -> Schedule:
     """Fit with the weak first prior sites, then the prior sites, then everything."""
     step = replace(step, output_prior=False)
     held = replace(step, infer_noise=False, weight_prior="hold")
@@ -51,7 +51,7 @@ def linear_schedule(step: Step, max_iter: int, tol: float) -> Schedule:
         (
             Stage("fit, priors held", held, 3, 1e-2),
             Stage("input prior", replace(held, weight_prior="sweep"), 8, 1e-2),
-            Stage("converge", step, max_iter, tol),
+            Stage("converge", step, max_iter, tol, flat=flat),
         )
     )
 
@@ -65,6 +65,7 @@ def fit_linear(
     few: bool = True,
     max_iter: int = 200,
     tol: float = 1e-3,
+    flat: float = 0.0,
     time_limit: float | None = None,
     n_threads: int = 1,
     callback: Told = None,
@@ -77,7 +78,7 @@ def fit_linear(
     Few rows can keep weights changing between spike and slab; such a fit is made again with a lower
     fraction and a spike a third as wide, which hold them.
     """
-    schedule = linear_schedule(step, max_iter, tol)
+    schedule = linear_schedule(step, max_iter, tol, flat)
     adapt_prior = adapt_prior and has_inclusion(spec)
     given, hyperprior = spec, spec.scale_prior
     if adapt_prior:
@@ -117,7 +118,7 @@ def fit_linear(
     total = float(np.nansum(inclusion_probabilities(solution.spec, solution.state)))
     if few and total > MANY * float(data.weight.sum()):
         return fit_linear(
-            given, data, step, adapt_prior=True, few=False, max_iter=max_iter, tol=tol,
+            given, data, step, adapt_prior=True, few=False, max_iter=max_iter, tol=tol, flat=flat,
             time_limit=clock.left, n_threads=n_threads, callback=callback,
         )  # fmt: skip
     unsteady = solution.status in (Status.MAX_SWEEPS, Status.OSCILLATING) and solution.mismatch > UNSTEADY
@@ -132,7 +133,7 @@ def fit_linear(
     steady = replace(step, fraction_weight=STEADY_FRACTION)
     return fit_linear(
         replace(given, blocks=narrow), data, steady, adapt_prior=True, few=few, max_iter=max_iter, tol=tol,
-        time_limit=clock.left, n_threads=n_threads, callback=callback,
+        flat=flat, time_limit=clock.left, n_threads=n_threads, callback=callback,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from cavity.ep.state import Basis, OutputPosterior, PriorSites, RowSites, WeightPosterior
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
-from cavity.numerics.linalg import gaussian_log_partition, inverse_factor
+from cavity.numerics.linalg import gaussian_log_partition, inverse_factor, thin_qr
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 RowMap = Callable[..., Iterable[Any]]
@@ -58,7 +58,7 @@ def dual_basis(X: FloatArray, w: Natural) -> Basis:
     for k, rank in enumerate(ranks):
         shared, alone = np.flatnonzero(~own[k]), np.flatnonzero(own[k])
         beside = rank + np.arange(len(alone))
-        q, u = np.linalg.qr((X[:, shared] * root[k, shared]).T)
+        q, u = thin_qr((X[:, shared] * root[k, shared]).T)
         rotation[k, shared, :rank], design[k, :, :rank] = q, u.T
         rotation[k, alone, beside] = 1.0
         design[k][:, beside], tau[k, beside] = X[:, alone], w.tau[k, alone]

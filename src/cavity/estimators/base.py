@@ -151,7 +151,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         """Models to fit and stack, the one that the parameters describe first."""
-        return [(spec, options)]
+        return [Member(spec, options)]
 
     def _straight(
         self, spec: ModelSpec, prepared: Prepared, priors: tuple[str, ...], options: FitOptions
@@ -164,7 +164,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             "parents": None,
             "interactions": None,
         }
-        return [(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
+        return [Member(self._model(prepared, 1, spec.likelihood, prior=p, **how), options) for p in priors]
 
     def _wide(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         """Linear models for more inputs than rows; with a ``prior_scale``, those that can heed it."""
@@ -174,11 +174,12 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         noise: dict[str, Any] = {"noise": NOISE} if free else {}
         diagonal = spec.resolved_form(prepared.data.n_rows) == "diagonal"
         return [
-            (
+            Member(
                 self._model(prepared, 1, spec.likelihood, **noise, **how),
                 linear_options(options, adapts, diagonal),
+                kind,
             )
-            for how, adapts in wide_models(self.n_features_in_)
+            for how, kind, adapts in wide_models(self.n_features_in_)
         ]
 
     @property

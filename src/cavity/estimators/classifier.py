@@ -37,7 +37,7 @@ class EPClassifier(EPClassification):
     prior : "auto", str or WeightPrior
         Family of the input weights, as for `EPRegressor`. "auto" stacks networks of several kinds on their
         leave-one-out probabilities: smooth ones (Gaussian weights of one scale), sparse ones (Laplace, one
-        scale per input) and a linear one; where inputs outnumber rows, linear ones only.
+        scale per input) and a linear one; where inputs outnumber rows, the linear ones of `EPRegressor`.
     activation, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
 damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
@@ -139,7 +139,7 @@ feature_names_in_
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
         if not (isinstance(self.prior, str) and self.prior == "auto"):
-            return [(spec, options)]
+            return [Member(spec, options)]
         straight: list[Member] = []
         if self.mask is None:
             if spec.n_inputs > prepared.data.n_rows:
@@ -147,6 +147,6 @@ feature_names_in_
             straight = self._straight(spec, prepared, ("laplace",), replace(options, n_starts=1))
         sparse = self._model(prepared, spec.n_hidden, spec.likelihood, prior="laplace")
         half = options.n_starts // 2
-        networks = [(spec, replace(options, n_starts=options.n_starts - half))]
-        networks += [(sparse, replace(options, n_starts=half))] if half else []
+        networks = [Member(spec, replace(options, n_starts=options.n_starts - half))]
+        networks += [Member(sparse, replace(options, n_starts=half))] if half else []
         return [*networks, *straight]

@@ -59,7 +59,7 @@ class EPLinear(EPEstimator):
             step = replace(step, damping=DAMPING)
         if self._adaptive:
             step = replace(step, fraction_weight=SPIKE_FRACTION)
-        return replace(options, start="linear", adapt_prior=self._adaptive, step=step)
+        return replace(options, start="linear", adapt_prior=self._adaptive, step=step, flat=0.0)
 
     def _coefficients(self) -> Coefficients:
         """Of one fitted model."""

@@ -31,7 +31,8 @@ class EPRegressor(EPRegression):
         Number of hidden units K. "auto" is at most √n of the distinct rows, between 25 and 80, with a mask at
         least two for each set of inputs; starts with a weak prior use fewer where that would make more than
         0.6 input weights a row. Where inputs outnumber rows, and activation, prior and groups are left at
-        their defaults, linear models are stacked instead: ridges of several sizes, a spike and slab.
+        their defaults, linear models are stacked instead: ridges and horseshoes of several sizes, a spike
+        and slab, these kinds weighed on three folds that are fitted again.
     activation : {"auto", "erf", "linear", "tanh", "relu", "softplus", "sine", "cosine"}, function or more
         What a hidden unit does with its input. "auto" is erf, with one linear unit in some of the starts,
         the first among them; the better ones by leave-one-out are repeated. "linear+erf" makes one linear
@@ -223,10 +224,13 @@ class EPRegressor(EPRegression):
         return options
 
     def _also(self, posterior: MixturePosterior, spec: ModelSpec) -> list[Likelihood]:
+        data = posterior.main.prepared.data
         if not (self._auto_likelihood and spec.noise.inferred and self.mask is None):
             return []
+        if spec.n_inputs > data.n_rows:  # rough fits would go through every row, outliers too
+            return []
         robust = OutlierLikelihood()
-        found = doubt(replace(spec, likelihood=robust), posterior.main.prepared.data, 0)
+        found = doubt(replace(spec, likelihood=robust), data, 0)
         return [robust] if found.row_var.any() else []
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
@@ -236,4 +240,4 @@ class EPRegressor(EPRegression):
             c is d or (isinstance(c, str) and c == d) for c, d in zip(chosen, DEFAULTS, strict=True)
         ):
             return self._wide(spec, prepared, replace(options, alternative=None, varying=None))
-        return [(spec, options)]
+        return [Member(spec, options)]

@@ -10,6 +10,8 @@ from scipy.linalg import lapack
 from cavity.numerics.normal import LOG_2PI
 from cavity.types import FloatArray, Floats
 
+NEARLY_ORTHOGONAL = 1e-3  # largest entry of QᵀQ - I from which one more pass leads to rounding
+
 
 def inverse_factor(precision: FloatArray) -> FloatArray | None:
     """C, upper triangular, with C Cᵀ = P⁻¹; None where P is not positive definite (or not finite)."""
@@ -18,6 +20,27 @@ def inverse_factor(precision: FloatArray) -> FloatArray | None:
         return None
     inverse, info = lapack.dtrtri(lower, lower=1)
     return np.ascontiguousarray(inverse.T) if info == 0 else None
+
+
+def thin_qr(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Q and upper triangular U of a tall matrix, A = QU, to rounding.
+
+    By Cholesky factors of the Gram matrix, twice: products of matrices take a third of the time that
+    Householder reflections do. The first pass leaves Q orthogonal to eps·cond(A)², the second to eps as long
+    as that is small (Yamamoto et al., 2015); where it is not, reflections it is.
+    """
+    if A.shape[0] >= A.shape[1]:
+        try:
+            first = np.linalg.cholesky(A.T @ A)
+            Q = A @ np.linalg.inv(first).T
+            gram = Q.T @ Q
+            if np.max(np.abs(gram - np.eye(len(gram))), initial=0.0) < NEARLY_ORTHOGONAL:
+                second = np.linalg.cholesky(gram)
+                return Q @ np.linalg.inv(second).T, (first @ second).T
+        except np.linalg.LinAlgError:  # rows that depend on each other
+            pass
+    Q, U = np.linalg.qr(A)
+    return Q, U
 
 
 def gaussian_log_partition(mean: FloatArray, location: FloatArray, factor: FloatArray) -> float:
