@@ -157,8 +157,17 @@ SETS = {
         ("mse", "mse_f", "mlpd"),
         {"n": 60},
     ),
+    "gross_outliers_500": Set(
+        {"protocol": "outliers", "n": 500},
+        5,
+        (CAVITY, CLEAN, KNOWN),
+        (),
+        ("mse", "mse_f", "mlpd"),
+        {"n": 60},
+    ),
 }
 SMALL_CLASSES = [name for name, of in SETS.items() if GP in of.methods]
+OUTLIER_SETS = [name for name, of in SETS.items() if of.params["protocol"] == "outliers"]
 
 
 def methods(name: str) -> dict[str, Method]:
@@ -174,7 +183,10 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
     for name, of in SETS.items():
         for goal in of.goals:
             out.append(_goal(rows, name, goal) if isinstance(goal, Goal) else _against(rows, name, goal))
-    return [*out, _most(rows), *(_robust(rows, m) for m in (CAVITY, STUDENT, OUTLIERS))]
+    robust = [
+        (name, m) for name in OUTLIER_SETS for m in (CAVITY, STUDENT, OUTLIERS) if m in SETS[name].methods
+    ]
+    return [*out, _most(rows), *(_robust(rows, name, m) for name, m in robust)]
 
 
 def _goal(rows: Sequence[Row], name: str, goal: Goal) -> Bar:
@@ -218,9 +230,8 @@ def _most(rows: Sequence[Row]) -> Bar:
     return Bar(names, what, float(ahead) if found else None, wanted, ahead >= wanted if whole else None)
 
 
-def _robust(rows: Sequence[Row], robust: str) -> Bar:
+def _robust(rows: Sequence[Row], name: str, robust: str) -> Bar:
     """Mean squared error with outliers by a robust likelihood over that of Gaussian noise without them."""
-    name = "gross_outliers"
     dirty, clean = (values(rows, name, method, "mse") for method in (robust, CLEAN))
     both = sorted(dirty.keys() & clean.keys())
     ratio = float(np.mean([dirty[k] for k in both]) / np.mean([clean[k] for k in both])) if both else None
