@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from cavity.ep.another_noise import under, varying
 from cavity.ep.calm import calmed
@@ -40,6 +39,7 @@ from cavity.model.activations import Linear
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import GaussianLikelihood
 from cavity.model.spec import ModelSpec, Noise
+from cavity.numerics.threads import one_thread
 from cavity.types import FloatArray
 
 # Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
@@ -120,7 +120,7 @@ def fit_ensemble(
     options = options if options is not None else FitOptions()
     check_fit(spec, data)
     clock = Countdown(options.time_limit)
-    with threadpool_limits(1):
+    with one_thread():
         ensemble = _fit_ensemble(spec, data, options, callback)
         main = int(np.argmax(ensemble.weights))
         heaviest = settled = ensemble.solutions[main]

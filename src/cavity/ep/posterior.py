@@ -54,8 +54,14 @@ def dual_basis(X: FloatArray, w: Natural) -> Basis:
     ranks = np.minimum(n, d - own.sum(axis=1))
     r = int(np.max(ranks + own.sum(axis=1)))
     root = 1.0 / np.sqrt(np.where(own, 1.0, w.tau))
-    rotation, design, tau = np.zeros((K, d, r)), np.zeros((K, n, r)), np.ones((K, r))
+    some = bool(own.any())
+    fill = np.zeros if some else np.empty
+    rotation, design, tau = fill((K, d, r)), fill((K, n, r)), np.ones((K, r))
     for k, rank in enumerate(ranks):
+        if not some:
+            rotation[k], u = thin_qr((X * root[k]).T)
+            design[k] = u.T
+            continue
         shared, alone = np.flatnonzero(~own[k]), np.flatnonzero(own[k])
         beside = rank + np.arange(len(alone))
         q, u = thin_qr((X[:, shared] * root[k, shared]).T)

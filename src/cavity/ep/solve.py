@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from cavity.ep.evidence import log_evidence
 from cavity.ep.posterior import RowMap
@@ -20,6 +19,7 @@ from cavity.ep.state import EPState
 from cavity.ep.sweep import SweepInfo, sweep
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
+from cavity.numerics.threads import one_thread
 
 
 class Status(Enum):
@@ -127,7 +127,7 @@ def solve(
     evidence = np.nan  # the first sweep sets it
     step = schedule.stages[-1].step
     pool: AbstractContextManager[Any] = ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
-    with threadpool_limits(1), pool as executor:
+    with one_thread(), pool as executor:
         row_map: RowMap = executor.map if executor is not None else map
         try:
             for stage in schedule.stages:
