@@ -1,7 +1,8 @@
 """The methods: where they are, what they need, and how much of each set they are given.
 
-A slow method gets the first splits only, and of a large set a part of the rows; its row says so, and methods
-are compared on the splits that they share.
+All get the first three splits of a set, one of a large one, and slow methods a part of its rows; their rows
+say so, and methods are compared on the splits that they share. All splits of all sets would take days of two
+cores; `make bench-accuracy` has our own results on all of them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Peer(NamedTuple):
     module: str | None
     classes: str | None = None
     both: bool = False  # one module that takes classes=True
-    splits: int = 20
-    large_splits: int = 3
+    splits: int = 3
+    large_splits: int = 1
     most_train: int | None = None
     shared: tuple[str, ...] = ("gaussian",)
     packages: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class Selector(NamedTuple):
 
     module: str
     settings: dict[str, Any] = {}
-    splits: int = 10
+    splits: int = 3
     shared: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
@@ -54,24 +55,17 @@ PEERS = {
     "bayesian_ridge": Peer("bayesian_ridge"),
     "ard_regression": Peer("ard_regression"),
     "logistic_cv": Peer(None, "logistic_cv", shared=("classes",)),
-    "gp_ard": Peer("gp_ard", splits=5, large_splits=2, most_train=1000),
+    "gp_ard": Peer("gp_ard", most_train=1000),
     "gp_classifier": Peer(None, "gp_classifier", shared=("classes",)),
     "mlp": Peer("mlp", both=True, shared=WITH_SPREAD),
     "lightgbm": Peer("light_gbm", both=True, shared=WITH_SPREAD, packages=("lightgbm",)),
     "ngboost": Peer("ng_boost", both=True, shared=WITH_SPREAD, packages=("ngboost",)),
     "deep_ensemble": Peer("deep_ensemble", both=True, shared=WITH_SPREAD, packages=("torch",)),
     "laplace_torch": Peer(
-        "laplace_net",
-        both=True,
-        splits=3,
-        large_splits=1,
-        shared=("gaussian", "classes"),
-        packages=("laplace-torch", "torch"),
+        "laplace_net", both=True, shared=("gaussian", "classes"), packages=("laplace-torch", "torch")
     ),
-    "pymc_bart": Peer(
-        "bart", both=True, splits=3, large_splits=1, shared=("classes",), packages=("pymc-bart", "pymc")
-    ),
-    "ebm": Peer("ebm", both=True, splits=3, large_splits=1, shared=WITH_SPREAD, packages=("interpret-core",)),
+    "pymc_bart": Peer("bart", both=True, shared=("classes",), packages=("pymc-bart", "pymc")),
+    "ebm": Peer("ebm", both=True, shared=WITH_SPREAD, packages=("interpret-core",)),
 }
 
 SPIKE = "cavity_spike_and_slab"
@@ -79,8 +73,8 @@ SELECTORS = {
     CAVITY: Selector("select_cavity", shared=("cavity_regressor",)),
     SPIKE: Selector("select_cavity", {"prior": "spike-and-slab"}, shared=("cavity_regressor",)),
     "gp_ard": Selector("select_gp", shared=("gp_ard", "gaussian")),
-    "lassonet": Selector("select_lassonet", splits=3, packages=("lassonet", "torch")),
-    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), splits=3, packages=("interpret-core",)),
+    "lassonet": Selector("select_lassonet", packages=("lassonet", "torch")),
+    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), packages=("interpret-core",)),
     "permuted_forest": Selector("select_permutation", shared=("mlp", *WITH_SPREAD)),
     "permuted_mlp": Selector("select_permutation", {"of": "mlp"}, shared=("mlp", *WITH_SPREAD)),
 }
