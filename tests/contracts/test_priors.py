@@ -57,6 +57,16 @@ def test_density_integrates_to_one(prior, log_var):
 
 
 @every_prior
+@pytest.mark.parametrize("log_var", [-6.0, 1.0])
+def test_slope_is_the_derivative_of_the_log_density(prior, log_var):
+    w = np.exp(0.5 * log_var) * np.array([0.05, 0.4, 1.0, 3.0, 20.0])
+    step = 1e-4 * w
+    at = [prior.log_density(w + k * step, log_var) for k in (-2, -1, 1, 2)]
+    slope = (at[0] - 8.0 * at[1] + 8.0 * at[2] - at[3]) / (12.0 * step)
+    np.testing.assert_allclose(prior.slope(w, log_var), slope, rtol=1e-6, atol=1e-9 / w[0])
+
+
+@every_prior
 def test_moments_equal_the_oracle_on_extreme_cavities(prior):
     cavity, log_var, fraction = extreme_cavities()
     found = prior.conditional_moments(cavity, log_var, fraction)

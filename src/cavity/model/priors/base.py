@@ -64,6 +64,12 @@ class WeightPrior(ABC):
             ``-inf`` outside the support.
         """
 
+    def slope(self, w: FloatArray, log_var: float) -> FloatArray:
+        r"""∂ log p/∂w inside the support, for MAP fits: central differences, or what a family knows."""
+        step = 1e-5 * np.maximum(np.abs(w), 1e-3)
+        above, below = self.log_density(np.stack([w + step, w - step]), log_var)
+        return (above - below) / (2.0 * step)
+
     def conditional_moments(self, cavity: Gaussian, log_var: ArrayLike, fraction: ArrayLike = 1.0) -> Moments:
         r"""Moments of the tilted weight at a given scale *(paper, eq. qphi_tilted)*.
 

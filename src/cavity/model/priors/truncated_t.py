@@ -52,6 +52,10 @@ class TruncatedStudentTPrior(WeightPrior):
         inside = self._log_constant - 0.5 * log_var - 0.5 * (self.df + 1.0) * np.log1p(ratio)
         return np.where(w >= 0.0, inside, -np.inf)
 
+    def slope(self, w: FloatArray, log_var: float) -> FloatArray:
+        """See `WeightPrior.slope`."""
+        return -(self.df + 1.0) * w / (self.df * math.exp(log_var) + w * w)
+
     def conditional_moments(self, cavity: Gaussian, log_var: ArrayLike, fraction: ArrayLike = 1.0) -> Moments:
         r"""Moments of :math:`\mathcal N(v\mid m, s^2)\,p(v\mid\varphi)^\eta`, following the density.
 
