@@ -62,6 +62,18 @@ def installed(posterior: Posterior, q: LogNoise) -> Posterior:
     return posterior._replace(noise=level(q), log_var=q if isinstance(q, LogVariance) else None)
 
 
+def shifted(state: EPState, shift: float) -> EPState:
+    """The state with ``shift`` added to the log noise variance; no site says so, so it is for predictions."""
+    if shift == 0.0:
+        return state
+    q = of(state.posterior)
+    if isinstance(q, LogVariance):
+        moved: LogNoise = q._replace(mean=np.append(q.mean[:1] + shift, q.mean[1:]))
+    else:
+        moved = q._replace(mean=q.mean + shift)
+    return state._replace(posterior=installed(state.posterior, moved))
+
+
 def of_rows(q: LogNoise, phi: FloatArray) -> Gaussian:
     """Marginals of s for rows with features ``phi``, (n,); q(θ) itself where there is one for all."""
     if not isinstance(q, LogVariance):

@@ -347,7 +347,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
             ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
-        return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights), spec
+        return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights).calibrated(), spec
 
 
 def _share(value: Any, name: str) -> float | None:

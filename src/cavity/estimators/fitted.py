@@ -150,13 +150,14 @@ class FittedModel(BaseEstimator):
             "prepared": components[0].prepared,
             "solutions": [c.solution for c in components],
             "weights": self.posterior_.weights,
+            "noise_shift": self.posterior_.noise_shift,
             "loo_i": self.loo_i_,
         }
 
     def _restore_state(self, fitted: dict[str, Any]) -> None:
         """Take up what `_fitted_state` kept."""
         parts = (fitted["prepared"], fitted["solutions"], fitted["weights"])
-        self._install(MixturePosterior.of(*parts), fitted["model"])
+        self._install(MixturePosterior.of(*parts, fitted.get("noise_shift", 0.0)), fitted["model"])
         self.loo_i_ = fitted["loo_i"]
 
     @classmethod

@@ -1,4 +1,14 @@
-"""A stacked mixture of fitted posteriors that answers like a single one."""
+r"""A stacked mixture of fitted posteriors that answers like a single one.
+
+The noise of each fit takes in what that fit gets wrong about f. Stacked fits err in different places, so the
+mixture errs less than each of them, and under their noise it is too wide: 95 % intervals hold 96 or 97 %.
+One shift :math:`\delta` of all log noise variances makes up for it, at the maximum of
+
+.. math:: \sum_i w_i \log \sum_m \pi_m\,p_m(y_i\mid y_{-i}, \theta + \delta)
+          - \tfrac12\Bigl(1 + \kappa\sum_i w_i\Bigr)\delta^2 ,
+
+drawn to zero because leave-one-out flatters where there are few rows for many weights.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +16,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from cavity.ep.ensemble import CARRYING
 from cavity.ep.solve import Solution, Status
 from cavity.model.data import Prepared
 from cavity.result.posterior import FittedPosterior, Predictive
-from cavity.result.predict import check_levels, invert
+from cavity.result.predict import check_levels, invert, log_density
 from cavity.types import FloatArray, Gaussian
+
+SHIFTS = (-2.0, 0.5)  # between which the shift lies
+# κ: on inner splits of eight sets the shift gained 0.003 to 0.06 nats a row. Without κ leave-one-out asked
+# for too much on Yacht, -1.6 where -0.6 was best, and lost what it had gained.
+STIFFNESS = 0.05
+ACCURACY = 0.01  # of the shift: its effect on the density is a hundred times smaller
 
 
 class MixturePosterior:
@@ -22,15 +39,54 @@ class MixturePosterior:
         self.components, self.weights = components, np.asarray(weights, float)
 
     @classmethod
-    def of(cls, prepared: Prepared, solutions: Sequence[Solution], weights: FloatArray) -> MixturePosterior:
+    def of(
+        cls, prepared: Prepared, solutions: Sequence[Solution], weights: FloatArray, noise_shift: float = 0.0
+    ) -> MixturePosterior:
         """The mixture of several solutions over the same rows."""
-        return cls([FittedPosterior(prepared, s) for s in solutions], weights)
+        return cls([FittedPosterior(prepared, s, noise_shift) for s in solutions], weights)
+
+    @property
+    def noise_shift(self) -> float:
+        """What was added to the log noise variance of each fit, because their mean errs less than they do."""
+        return self.main.noise_shift
+
+    def calibrated(self) -> MixturePosterior:
+        """The mixture under the noise that makes its rows, each left out, most probable.
+
+        A single fit stays as it is, and so does one with more inputs than rows, where leave-one-out flatters.
+        """
+        main = self.main
+        open_noise = all(c.spec.noise.inferred and c.spec.likelihood.location for c in self.components)
+        many = main.spec.n_inputs > main.prepared.data.n_rows
+        if len(self.components) == 1 or many or not open_noise:
+            return self
+        stiff = 1.0 + STIFFNESS * float(main.prepared.data.weight.sum())
+        found = minimize_scalar(
+            lambda shift: 0.5 * stiff * shift**2 - self._density_with(shift),
+            bounds=SHIFTS,
+            method="bounded",
+            options={"xatol": ACCURACY},
+        )
+        solutions = [c.solution for c in self.components]
+        return MixturePosterior.of(main.prepared, solutions, self.weights, float(found.x))
+
+    def _density_with(self, shift: float) -> float:
+        """Leave-one-out log density of all rows, copies counted, with a shift of the log noise variance."""
+        s, data = self.main.prepared.scaling, self.main.prepared.data
+        y, known = s.y_mean + s.y_scale * data.y, s.y_scale**2 * data.row_var
+        parts = []
+        for c in self.components:
+            noise = Gaussian(c.loo.noise.mean + shift, c.loo.noise.var)
+            parts.append(log_density(y, c.loo.f, noise, known, likelihood=c.spec.likelihood))
+        mixed = np.logaddexp.reduce(np.stack(parts) + np.log(self.weights)[:, None], axis=0)
+        return float(data.weight @ mixed)
 
     def with_note(self, note: str) -> MixturePosterior:
         """The same with one more sentence on what was found."""
         prepared = self.main.prepared
         prepared = prepared._replace(notes=(*prepared.notes, note))
-        return MixturePosterior.of(prepared, [c.solution for c in self.components], self.weights)
+        solutions = [c.solution for c in self.components]
+        return MixturePosterior.of(prepared, solutions, self.weights, self.noise_shift)
 
     @property
     def main(self) -> FittedPosterior:

@@ -28,11 +28,15 @@ class Predictive(NamedTuple):
 
 
 class FittedPosterior:
-    """The posterior of a `Solution` over prepared data; everything comes back in the units of X and y."""
+    """The posterior of a `Solution` over prepared data; everything comes back in the units of X and y.
 
-    def __init__(self, prepared: Prepared, solution: Solution) -> None:
-        self.prepared, self.solution = prepared, solution
-        self.spec, self.state = solution.spec, solution.state
+    ``noise_shift`` is added to the log noise variance in ``state`` and all that comes of it
+    (`cavity.result.mixture` tells why); the solution stays what EP made of the data.
+    """
+
+    def __init__(self, prepared: Prepared, solution: Solution, noise_shift: float = 0.0) -> None:
+        self.prepared, self.solution, self.noise_shift = prepared, solution, noise_shift
+        self.spec, self.state = solution.spec, noises.shifted(solution.state, noise_shift)
 
     def _design(self, X: Any) -> FloatArray:
         X = check_inputs(X)
@@ -115,7 +119,7 @@ class FittedPosterior:
     def log_evidence(self) -> float:
         """log Z_EP of the training target in its own units."""
         weight = float(self.prepared.data.weight.sum())
-        value = log_evidence(self.spec, self.prepared.data, self.state, self.solution.step)
+        value = log_evidence(self.spec, self.prepared.data, self.solution.state, self.solution.step)
         return value - weight * float(np.log(self.prepared.scaling.y_scale))
 
     @property

@@ -51,7 +51,7 @@ def _fields(prepared: Prepared) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 def carried_state(component: FittedPosterior, new: Prepared, match: IntArray) -> EPState | None:
     """A state for the new rows from the sites of the matching old ones; None where that is improper."""
-    spec, old = component.spec, component.state
+    spec, old = component.spec, component.solution.state
     rows = zero_row_sites(len(match), spec.n_hidden, len(spec.pairs))
     found = np.flatnonzero(match >= 0)
     source = match[found]
@@ -87,7 +87,7 @@ def resume(
         return None
     solutions = []
     for component in posterior.components:
-        state = component.state if match is None else carried_state(component, new, match)
+        state = component.solution.state if match is None else carried_state(component, new, match)
         if state is None:
             continue
         step = options.step if options.step is not None else default_step(new.data, component.spec)
