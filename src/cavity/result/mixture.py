@@ -67,6 +67,8 @@ class MixturePosterior:
             method="bounded",
             options={"xatol": ACCURACY},
         )
+        if not found.fun < -self._density_with(0.0):  # no better, or no number
+            return self
         solutions = [c.solution for c in self.components]
         return MixturePosterior.of(main.prepared, solutions, self.weights, float(found.x))
 
