@@ -14,11 +14,15 @@ DIGITS = 7  # of the numbers that are kept
 
 
 class Cache:
-    """Results of one benchmark in a folder of their own."""
+    """Results of one benchmark in a folder of their own, before them the rows of a committed summary.
 
-    def __init__(self, folder: Path, benchmark: Benchmark) -> None:
+    So a fresh clone goes on from what is committed, without the details that only the folder keeps.
+    """
+
+    def __init__(self, folder: Path, benchmark: Benchmark, committed: Path | None = None) -> None:
         self.folder, self.benchmark = folder / benchmark.name, benchmark
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.committed = _records(committed) if committed is not None else {}
 
     def path(self, task: Task) -> Path:
         """Where the result of a task belongs, with the sources as they are."""
@@ -26,12 +30,14 @@ class Cache:
 
     def find(self, task: Task, keep: bool = False) -> Row | None:
         """The task's record, or with ``keep`` the newest one of other sources, marked as such."""
-        record = read(self.path(task))
+        record, committed = read(self.path(task)), self.committed.get(task.digest)
+        if record is None and committed is not None:
+            if committed["row"]["sources"] == self.benchmark.sources_digest(task):
+                return _marked(committed, kept=False)
         if record is None and keep:
             older = sorted(self.folder.glob(f"{_stem(task)}.*.json"), key=lambda p: p.stat().st_mtime)
-            record = read(older[-1]) if older else None
-            if record is not None:
-                record["row"]["kept"] = True
+            record = (read(older[-1]) if older else None) or committed
+            return record and _marked(record, kept=True)
         return record
 
     def seconds(self, task: Task) -> float | None:
@@ -39,6 +45,21 @@ class Cache:
         found = next(self.folder.glob(f"{_word(task.set)}.{_word(task.method)}.*.json"), None)
         record = read(found) if found else None
         return None if record is None else record["row"].get("wall")
+
+
+def _records(summary: Path) -> dict[str, dict[str, Any]]:
+    """Rows of a summary as records, by the digest of their task."""
+    try:
+        found = json.loads(summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    rows = [row for row in found["rows"] if "task" in row]
+    return {row["task"]: {"row": row, "versions": found["versions"]} for row in rows}
+
+
+def _marked(record: dict[str, Any], kept: bool) -> dict[str, Any]:
+    row = {name: value for name, value in record["row"].items() if name != "kept"}
+    return record | {"row": row | ({"kept": True} if kept else {})}
 
 
 def read(path: Path) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ def command(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int
     if options.list:
         print("\n".join(map(str, tasks)))
         return 0
-    cache = Cache(options.cache, benchmark)
+    cache = open_cache(benchmark, options)
     head = commit(HOME.parent)
 
     def missing(task: Task) -> bool:
@@ -77,12 +77,22 @@ def asked(
 def summary_path(benchmark: Benchmark, options: argparse.Namespace, tasks: Sequence[Task]) -> Path:
     """Where `command` writes the summary of these tasks."""
     whole = {task.digest for task in tasks} == _full(benchmark)
-    return options.out or _path(benchmark, Cache(options.cache, benchmark), whole)
+    return options.out or _path(benchmark, open_cache(benchmark, options), whole)
+
+
+def committed_path(benchmark: Benchmark) -> Path:
+    """Where the summary of the whole benchmark is committed."""
+    return HOME / "results" / f"{benchmark.name}.json"
+
+
+def open_cache(benchmark: Benchmark, options: argparse.Namespace) -> Cache:
+    """The cache that is asked for, with the committed rows before it."""
+    return Cache(options.cache, benchmark, committed_path(benchmark))
 
 
 def _path(benchmark: Benchmark, cache: Cache, whole: bool) -> Path:
     """Only the whole benchmark goes where results are committed; anything else stays beside the cache."""
-    return HOME / "results" / f"{benchmark.name}.json" if whole else cache.folder / "summary.json"
+    return committed_path(benchmark) if whole else cache.folder / "summary.json"
 
 
 def _full(benchmark: Benchmark) -> set[str]:

@@ -19,7 +19,7 @@ DEPTHS = {"protocols": 1, "sets": 3}
 METHOD = {"module", "settings", "inner", "peer"}
 
 # Columns that are no measurement of the method.
-BOOKKEEPING = {"split", "fold", "base_mb"}
+BOOKKEEPING = {"split", "fold", "base_mb", "task"}
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,10 @@ def summarise(
 ) -> dict[str, Any]:
     """All that a benchmark found, as JSON."""
     rows = [record["row"] for record in records]
-    used: dict[str, list[str]] = {}
+    used: dict[str, set[str]] = {}
     for record in records:
-        for name, version in record["versions"].items():
-            if version not in used.setdefault(name, []):
-                used[name].append(version)
+        for name, found in record["versions"].items():
+            used.setdefault(name, set()).update(found.split(", "))
     return {
         "benchmark": benchmark.name,
         "what": benchmark.about,
@@ -118,8 +117,8 @@ def _protocol(task: Task) -> dict[str, Any]:
     return {name: value for name, value in task.params.items() if name not in METHOD}
 
 
-def _here() -> dict[str, list[str]]:
-    return {name: [version] for name, version in versions().items()}
+def _here() -> dict[str, set[str]]:
+    return {name: {version} for name, version in versions().items()}
 
 
 def to_json(summary: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def log_of(path: Path, pid: int | None) -> Path:
 
 def identity(task: Task) -> Row:
     """The columns that say which task a row belongs to."""
-    return {"set": task.set, "split": task.split, "method": task.method}
+    return {"set": task.set, "split": task.split, "method": task.method, "task": task.digest}
 
 
 def describe(error: BaseException) -> str:

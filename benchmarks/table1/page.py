@@ -125,10 +125,14 @@ def own_line(entry: Mapping[str, Any], base: float | None, most: int) -> str:
     else:
         relative = "–" if base is None else shown(entry["cpu"] / base)
         gap = entry.get("to_cavity")
-        less = "–" if gap is None or entry["method"] == CAVITY else f"{gap[0]:.3f} ± {gap[1]:.3f} ({gap[2]})"
+        less = "–" if gap is None or entry["method"] == CAVITY else _gap(*gap)
         numbers = [f"{float(entry[column]):.2f}" for column in COLUMNS]
         cells = [*numbers, relative, shown(entry["cpu"]), less, splits, remark(entry, most)]
     return f"| {NAMES[entry['method']]} | " + " | ".join(cells) + " |"
+
+
+def _gap(mean: float, error: float | None, splits: int) -> str:
+    return f"{mean:.3f}" + ("" if error is None else f" ± {error:.3f}") + f" ({splits})"
 
 
 def paper_line(method: str, numbers: Numbers) -> str:

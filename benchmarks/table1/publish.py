@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import Task, command
-from benchmarks.harness.cache import Cache, plain, write
-from benchmarks.harness.command import HOME, asked, summary_path
+from benchmarks.harness.cache import plain, write
+from benchmarks.harness.command import HOME, asked, committed_path, open_cache, summary_path
 from benchmarks.harness.summary import to_json
 from benchmarks.table1.benchmark import BENCHMARK
 from benchmarks.table1.page import page
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def publish(options: Namespace, tasks: Sequence[Task]) -> None:
-    """The table from what the cache holds of each test row, the page from the summary."""
-    cache = Cache(options.cache, BENCHMARK)
+    """The table from the rows of the splits, the page from the summary."""
+    cache = open_cache(BENCHMARK, options)
     path = summary_path(BENCHMARK, options, tasks)
     found = [(task, record) for task in tasks if (record := cache.find(task, options.keep)) is not None]
     summary = json.loads(path.read_text(encoding="utf-8"))
@@ -44,5 +44,5 @@ def publish(options: Namespace, tasks: Sequence[Task]) -> None:
 
 def page_path(summary: Path) -> Path:
     """docs/table1.md for the committed summary, a file beside any other."""
-    committed = HOME / "results" / f"{BENCHMARK.name}.json"
-    return HOME.parent / "docs" / "table1.md" if summary == committed else summary.with_suffix(".md")
+    whole = summary == committed_path(BENCHMARK)
+    return HOME.parent / "docs" / "table1.md" if whole else summary.with_suffix(".md")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from benchmarks.harness import Task
 from benchmarks.table1.published import CAVITY
-from benchmarks.table1.score import columns
+from benchmarks.table1.score import TAIL
 from benchmarks.table1.settings import SETS
 
 Record = dict[str, Any]
@@ -33,7 +33,7 @@ def table(found: Iterable[tuple[Task, Record]]) -> list[dict[str, Any]]:
     for task, record in found:
         groups.setdefault((task.set, task.method), {})[task.split] = record
         tasks[task.set, task.method] = task
-    good = {key: {s: r for s, r in records.items() if "detail" in r} for key, records in groups.items()}
+    good = {key: {s: r for s, r in of.items() if "error" not in r["row"]} for key, of in groups.items()}
     order = [(name, method) for name, of in SETS.items() for method in of.plans if groups.get((name, method))]
     return [
         _entry(tasks[key], good[key], len(groups[key]) - len(good[key]), good.get((key[0], CAVITY), {}))
@@ -55,12 +55,11 @@ def _entry(
     }
     if not rows:
         return entry
-    points = {name: _pooled(records.values(), name) for name in ("lpd", "se")}
     entry |= {
         "n_train": round(float(np.mean([row["n_train"] for row in rows]))),
         "n_inputs": rows[0]["n_inputs"],
-        "n_test": len(points["lpd"]),
-        **columns(points),
+        "n_test": sum(row["n_test"] for row in rows),
+        **pooled(rows),
         "cpu": _mean(rows, "cpu_total"),
         "fit_cpu": _mean(rows, "fit_cpu"),
         "peak_mb": max(row["peak_mb"] for row in rows),
@@ -72,13 +71,32 @@ def _entry(
     if all("lpd_of_halves" in row for row in rows):
         entry["halves_gap"] = float(np.mean([abs(np.subtract(*row["lpd_of_halves"])) for row in rows]))
     if common := sorted(records.keys() & ours.keys()):
-        gap = _pooled([records[s] for s in common], "lpd") - _pooled([ours[s] for s in common], "lpd")
-        entry["to_cavity"] = [float(np.mean(gap)), float(np.std(gap) / np.sqrt(len(gap))), len(common)]
+        mine, theirs = ([of[s]["row"]["mlpd"] for s in common] for of in (records, ours))
+        gap = np.subtract(mine, theirs)
+        weight = [records[s]["row"]["n_test"] for s in common]
+        error = float(np.std(gap, ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else None
+        entry["to_cavity"] = [float(np.average(gap, weights=weight)), error, len(common)]
     return entry
 
 
-def _pooled(records: Iterable[Record], name: str) -> np.ndarray:
-    return np.concatenate([np.asarray(record["detail"][name], float) for record in records])
+def pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The six columns over the test rows of all splits, from the columns and the worst rows of each split."""
+    n = np.array([row["n_test"] for row in rows], float)
+    place = 0.01 * (n.sum() - 1.0)  # of the percentile among all test rows, the worst first
+    out = {}
+    for mean, sd, percentile, tail, sign in (
+        ("mlpd", "lpd_sd", "lpd_p01", "lpd_low", 1.0),
+        ("mse", "se_sd", "se_p99", "se_high", -1.0),
+    ):
+        means, sds = (np.array([row[name] for row in rows], float) for name in (mean, sd))
+        out[mean] = float(np.average(means, weights=n))
+        out[sd] = float(np.sqrt(np.average(sds**2 + (means - out[mean]) ** 2, weights=n)))
+        if len(rows) > 1 and place + 1.0 < TAIL and all(tail in row for row in rows):
+            worst = np.sort(sign * np.concatenate([row[tail] for row in rows]))
+            out[percentile] = sign * float(np.interp(place, np.arange(len(worst)), worst))
+        else:  # of one split its own; of more test rows than the tails speak for, the mean over splits
+            out[percentile] = float(np.average([row[percentile] for row in rows], weights=n))
+    return out
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float:

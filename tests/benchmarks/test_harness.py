@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,22 @@ def go(place, *arguments, does="work", **more):
 def ran(place):
     """Number of tasks that were run, ever."""
     return len((place / "ran").read_text().splitlines()) if (place / "ran").exists() else 0
+
+
+def test_a_fresh_clone_goes_on_from_committed_rows(place, monkeypatch):
+    committed = place / "committed.json"
+    monkeypatch.setattr(sys.modules[command.__module__], "committed_path", lambda benchmark: committed)
+    _, first = go(place)
+    committed.write_text(json.dumps(first))
+    shutil.rmtree(place / "cache")
+    code, again = go(place)
+    assert code == 0 and ran(place) == 4 and again["rows"] == first["rows"] and not again["n_kept"]
+    assert again["versions"] == first["versions"]
+    (place / "source.py").write_text("x = 2\n")
+    _, kept = go(place, "--keep")
+    assert ran(place) == 4 and kept["n_kept"] == 4
+    _, anew = go(place)
+    assert ran(place) == 8 and not anew["n_kept"]
 
 
 def test_results_are_cached_and_summarised(place, capsys):
