@@ -193,3 +193,50 @@ def test_one_level_has_no_slopes():
     X, y, _ = scattered(30)
     with pytest.raises(AttributeError, match="does not depend on the inputs"):
         _ = EPRegressor(2, n_starts=1, max_iter=2, tol=10.0).fit(X, y).noise_slopes_
+
+
+def steep(n=400, seed=3):
+    """A step of the first input, which is known up to errors of 0.15: noise where the function is steep."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    f = np.tanh(3.0 * X[:, 0])
+    slope = 3.0 * (1.0 - f**2)
+    sd = np.hypot(0.05, 0.15 * slope)
+    return X, f + sd * rng.normal(size=n), sd
+
+
+def test_noise_follows_the_slope_of_the_function():
+    X, y, _ = steep()
+    new, y_new, sd_new = steep(1000, seed=4)
+    fits = [
+        EPRegressor(noise=name, n_hidden=4, n_starts=1, verbose=0).fit(X, y) for name in ("linear", "varying")
+    ]
+    linear, varying = (fit.log_density(new, y_new).mean() for fit in fits)
+    assert varying > linear + 0.2
+    found = np.sqrt(fits[1].predict_components(new).aleatoric_var)
+    assert np.corrcoef(np.log(found), np.log(sd_new))[0, 1] > 0.9
+    slopes = fits[1].noise_function_slopes_
+    assert slopes.mean.shape == (3,) and slopes.mean[2] > 3.0 * slopes.sd[2]
+    with pytest.raises(AttributeError, match="varying"):
+        _ = fits[0].noise_function_slopes_
+
+
+def test_noise_by_the_function_is_saved_and_does_not_depend_on_units(tmp_path):
+    X, y, _ = steep(150)
+    fit = EPRegressor(noise="varying", **QUICK).fit(X, y)
+    fit.save(tmp_path / "fit.cavity")
+    np.testing.assert_array_equal(load(tmp_path / "fit.cavity").log_density(X, y), fit.log_density(X, y))
+    other = EPRegressor(noise="varying", **QUICK).fit(X * [100.0, 0.01] + 7.0, 1e3 * y - 5.0)
+    moved = other.log_density(X * [100.0, 0.01] + 7.0, 1e3 * y - 5.0) + np.log(1e3)
+    np.testing.assert_allclose(moved, fit.log_density(X, y), atol=1e-4)
+    sampled = fit.sample_y(X[:20], 4000)  # draws know the noise of their rows too
+    parts = fit.predict_components(X[:20])
+    np.testing.assert_allclose(sampled.var(axis=1), parts.var, rtol=0.2)
+
+
+def test_noise_by_the_function_where_there_is_no_simple_one():
+    X, y, _ = steep(80)
+    fit = EPRegressor(noise="varying", interactions=[(0, 1)], **QUICK).fit(X, y)
+    assert fit.noise_slopes_.mean.shape == (2,)
+    with pytest.raises(AttributeError, match="does not depend on the function"):
+        _ = fit.noise_function_slopes_

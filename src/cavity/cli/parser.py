@@ -324,8 +324,9 @@ def _model_options(command: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--noise",
-        choices=("auto", "one", "linear"),
-        help="one noise level for all rows, or one whose logarithm is linear in the inputs (default: auto)",
+        choices=("auto", "one", "linear", "varying"),
+        help="one noise level for all rows; or its logarithm is linear in the inputs; or varies with the "
+        "function too, how large and how steep it is (default: auto, found by leave-one-out)",
     )
     group.add_argument(
         "--hidden", type=at_least(1), metavar="K", dest="n_hidden", help="number of hidden units"

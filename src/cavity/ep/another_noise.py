@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.ep.guide import guided
 from cavity.ep.map_start import NOISE_RANGE, apparent_var
 from cavity.ep.schedule import Schedule, Stage, map_schedule
 from cavity.ep.solve import Record, Solution, solve
@@ -41,9 +42,8 @@ def under(
 
     ``noise`` is that of the likelihood where it is another too.
     """
-    spec = replace(
-        solution.spec, likelihood=likelihood, noise=solution.spec.noise if noise is None else noise
-    )
+    noise = solution.spec.noise if noise is None else guided(noise, solution.spec, data, solution.state)
+    spec = replace(solution.spec, likelihood=likelihood, noise=noise)
     noise_var = np.clip(apparent_var(spec, data, solution.state), *NOISE_RANGE)
     state = with_noise(spec, data, solution.state, float(np.log(noise_var)))
     fraction = likelihood.default_fraction if fraction is None else fraction
@@ -64,11 +64,11 @@ def varying(
     time_limit: float | None = None,
     callback: Callable[[Record, EPState], Any] | None = None,
 ) -> Solution:
-    """What EP makes of a solution where the noise depends on the inputs.
+    """What EP makes of a solution where the noise depends on the inputs, or on the function found so far too.
 
     The sites say what each row knows of its own noise, so they make the slopes at once, before any sweep.
     """
-    spec = replace(solution.spec, noise=noise)
+    spec = replace(solution.spec, noise=guided(noise, solution.spec, data, solution.state))
     state = with_noise_of_sites(spec, data, solution.state)
     stage = Stage("noise by inputs", solution.step, max_sweeps, tol, flat=flat, retreat=True)
     more = solve(

@@ -82,7 +82,10 @@ def widened(
     of all inputs that the solution's own, with as many of its units, was narrowed from.
     """
     whole = with_units(spec, found.spec.n_hidden)
-    wide = replace(found.spec, n_inputs=whole.n_inputs, blocks=whole.blocks, group_of=whole.group_of)
+    wide = replace(
+        found.spec, n_inputs=whole.n_inputs, blocks=whole.blocks, group_of=whole.group_of,
+        noise=found.spec.noise.among(keep),
+    )  # fmt: skip
     state = _added(wide, data, found, keep)
     if max_sweeps < 1:
         return found._replace(spec=wide, state=state)

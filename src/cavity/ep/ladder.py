@@ -192,7 +192,7 @@ def _fit_inputs(
     if spec.n_inputs - spec.bias > FEW_INPUTS:
         options = replace(options, varying=None)
     if spec.noise.varies:
-        level = replace(spec, noise=replace(spec.noise, slope_var=0.0))
+        level = replace(spec, noise=spec.noise.level_only)
         begun = _fit_inputs(level, data, softer, inputs, options, callback)
         return _varied(begun, spec.noise, data, options, callback, clock, must=True)
     if spec.likelihood.robust:

@@ -20,14 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from cavity.ep.guide import unit_values
 from cavity.ep.latent import latent_moments
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, PriorSites, RowSites, exact_output_precisions
 from cavity.model.data import TrainingData
 from cavity.model.interactions import with_products
 from cavity.model.spec import ModelSpec
-from cavity.numerics.compilation import announced
-from cavity.numerics.kernel_units import unit_outputs
 from cavity.types import FloatArray, Gaussian, Natural
 
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
@@ -46,22 +45,9 @@ class MapNetwork(NamedTuple):
     n_iter: int
 
 
-def _units(spec: ModelSpec, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scaled unit outputs and their derivatives, (n, K) each."""
-    g, slope = np.empty_like(h), np.empty_like(h)
-    if (spec.kinds >= 0).all():
-        with announced(unit_outputs):
-            unit_outputs(h, spec.kinds, spec.activation_scale, g, slope)
-        return g, slope
-    for k, activation in enumerate(spec.activations):
-        g[:, k] = spec.activation_scale[k] * activation(h[:, k])
-        slope[:, k] = spec.activation_scale[k] * activation.slope(h[:, k])
-    return g, slope
-
-
 def _output_inputs(spec: ModelSpec, h: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What the output layer sees, (n, J), and ∂f/∂h, (n, K), at output weights v."""
-    g, slope = _units(spec, h)
+    g, slope = unit_values(spec, h)
     along = np.broadcast_to(v[: spec.n_hidden], g.shape)
     for p, (a, b) in enumerate(spec.pairs):
         size = spec.pair_scale[p] * v[spec.n_hidden + p]

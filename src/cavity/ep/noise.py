@@ -1,6 +1,7 @@
 r"""q of the log noise variance: one θ, or one that depends on the inputs.
 
-With φ(x) = (1, x) for standardised inputs x, and weights u = (θ, b),
+With φ(x) = (1, x) for standardised inputs x, and weights u = (θ, b), or with features of the function found
+so far behind them (`cavity.ep.guide`),
 
 .. math:: \log \operatorname{Var}(y_i \mid f_i) = s_i = \varphi_i^T u,\qquad
           q(u) \propto p(u) \prod_i \tilde t_i(s_i)^{w_i},\quad
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.ep.guide import FEATURES, guide_features
 from cavity.ep.posterior import refresh_noise
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, LogVariance, Posterior
@@ -34,17 +36,18 @@ def features(spec: ModelSpec, X: FloatArray) -> FloatArray:
     """(n, p) φ of the rows of a design (its last column the bias where there is one); p = 0 with one θ."""
     if not spec.noise.varies:
         return np.zeros((len(X), 0))
-    inputs = X[:, : X.shape[1] - spec.bias]
-    return np.column_stack([np.ones(len(X)), np.clip(inputs, -FARTHEST, FARTHEST)])
+    parts = [X[:, : X.shape[1] - spec.bias]]
+    if spec.noise.guide is not None:
+        parts.append(guide_features(spec.noise.guide, X))
+    return np.column_stack([np.ones(len(X)), *(np.clip(part, -FARTHEST, FARTHEST) for part in parts)])
 
 
 def prior(spec: ModelSpec) -> Gaussian:
     """Means and variances of u, (p,)."""
-    slopes = spec.n_inputs - spec.bias
-    return Gaussian(
-        np.append(spec.noise.mean, np.zeros(slopes)),
-        np.append(spec.noise.var, [spec.noise.slope_var] * slopes),
-    )
+    noise, slopes = spec.noise, spec.n_inputs - spec.bias
+    guided = FEATURES if noise.guide is not None else 0
+    var = [noise.var] + [noise.slope_var] * slopes + [noise.guide_var] * guided
+    return Gaussian(np.append(noise.mean, np.zeros(slopes + guided)), np.array(var))
 
 
 def of(posterior: Posterior) -> LogNoise:

@@ -22,12 +22,17 @@ from cavity.result.posterior import Predictive
 from cavity.types import FloatArray, IntArray
 
 WIDEST_SLOPE = 1.0  # prior variance of the change of the log noise variance by an sd of an input
+GUIDE_VAR = 0.25  # the same by an sd of the function, of its square, or of the log of its squared slope
 
 
-def sloping_noise(n_inputs: int) -> Noise:
-    """Noise that depends on the inputs; all slopes together have at most as wide a prior as θ itself."""
+def sloping_noise(n_inputs: int, guided: bool = False) -> Noise:
+    """Noise that depends on the inputs; all slopes together have at most as wide a prior as θ itself.
+
+    ``guided``: it depends on the function too.
+    """
     level = Noise()
-    return replace(level, slope_var=min(WIDEST_SLOPE, level.var / n_inputs))
+    slope_var = min(WIDEST_SLOPE, level.var / n_inputs)
+    return replace(level, slope_var=slope_var, guide_var=GUIDE_VAR if guided else 0.0)
 
 
 class EPRegression(RegressorMixin, EPEstimator):
@@ -89,10 +94,10 @@ class EPRegression(RegressorMixin, EPEstimator):
         n, d = prepared.data.n_rows, self.n_features_in_
         if d >= n:
             raise ValueError(
-                f'noise="linear" learns a slope for each input and needs more rows than inputs, got {n} '
-                f"distinct row(s) and {d} inputs: leave noise out."
+                f"noise={self.noise!r} learns a slope for each input and needs more rows than inputs, "
+                f"got {n} distinct row(s) and {d} inputs: leave noise out."
             )
-        return sloping_noise(d)
+        return sloping_noise(d, guided=self.noise == "varying")
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, noise_var: Any = None) -> Self:
@@ -202,4 +207,19 @@ class EPRegression(RegressorMixin, EPEstimator):
         if not any(c.spec.noise.varies for c in posterior.components):
             raise AttributeError('the noise of this fit does not depend on the inputs: give noise="linear".')
         slopes = posterior.noise_slopes
+        return WeightSummary(slopes.mean, np.sqrt(slopes.var))
+
+    @property
+    def noise_function_slopes_(self) -> WeightSummary:
+        """Mean and sd of the change of the log noise variance with the function, (3,).
+
+        For one sd of f, of the square of that less one, and of the log of its squared slope.
+        """
+        check_is_fitted(self)
+        posterior = self.posterior_
+        if not any(c.spec.noise.guide is not None for c in posterior.components):
+            raise AttributeError(
+                'the noise of this fit does not depend on the function: give noise="varying".'
+            )
+        slopes = posterior.noise_guided
         return WeightSummary(slopes.mean, np.sqrt(slopes.var))

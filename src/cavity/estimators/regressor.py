@@ -75,12 +75,13 @@ class EPRegressor(EPRegression):
         much is learnt unless `OutlierLikelihood` says it) bear rows that are far off; "poisson" is for
         counts, with the function on the log scale. Of a list, the one with the best leave-one-out density is
         kept: ``likelihood_``.
-    noise : {"auto", "linear"}, None, (mean, variance) or float
+    noise : {"auto", "linear", "varying"}, None, (mean, variance) or float
         None is one level for all rows, inferred. "linear" lets it depend on the inputs: the log noise
         variance of a row is linear in its standardised inputs (farther than four sds from the mean they count
-        as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "auto" begins with
-        one level and goes on with slopes, both stacked, where these predict better by leave-one-out (not with
-        one start or more than 50 relevant inputs). A pair is the prior of the log noise variance for a
+        as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "varying" lets it
+        depend on the function too: how large f is, and how steep. "auto" begins with one level and goes on as
+        "varying", both stacked, where that predicts better by leave-one-out (not with one start or more than
+        50 relevant inputs). A pair is the prior of the log noise variance for a
         standardised target; a number holds the noise standard deviation there, in the units of y. 0 leaves
         only the variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of
         the narrow part. Counts have none.
@@ -158,7 +159,7 @@ class EPRegressor(EPRegression):
     >>> mean, sd = model.predict(X[:2], return_std=True)
     """
 
-    _noise_names = ("auto", "linear")
+    _noise_names = ("auto", "linear", "varying")
 
     def __init__(
         self,
@@ -220,7 +221,7 @@ class EPRegressor(EPRegression):
         open_noise = isinstance(self.noise, str) and self.noise == "auto"
         diagonal = spec.resolved_form(data.n_rows) == "diagonal"
         if open_noise and self.n_features_in_ < data.n_rows and not diagonal:
-            options = replace(options, varying=sloping_noise(self.n_features_in_))
+            options = replace(options, varying=sloping_noise(self.n_features_in_, guided=True))
         return options
 
     def _also(self, posterior: MixturePosterior, spec: ModelSpec) -> list[Likelihood]:

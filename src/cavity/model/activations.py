@@ -19,7 +19,7 @@ from scipy.special import erf, erfcx, expit
 from cavity.numerics import kernel_units as kernel
 from cavity.numerics.bounded import chunks
 from cavity.numerics.quadrature import gauss_legendre
-from cavity.types import FloatArray, Gaussian
+from cavity.types import FloatArray, Gaussian, IntArray
 
 
 class Activation(ABC):
@@ -321,6 +321,12 @@ def _counts(activation: Any) -> list[tuple[Any, int | None]] | None:
     if isinstance(activation, Activation) or callable(activation):
         return [(activation, None)]
     return None
+
+
+def kernel_codes(activations: tuple[Activation, ...]) -> IntArray:
+    """Codes of the compiled forms, -1 where there is none."""
+    codes = [a.kernel_code if a.kernel_code is not None else -1 for a in activations]
+    return np.array(codes, dtype=np.int64)
 
 
 def described_units(activation: Any) -> int | None:

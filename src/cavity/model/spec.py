@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.model.activations import Activation, unit_activations, unit_signs
+from cavity.model.activations import Activation, kernel_codes, unit_activations, unit_signs
 from cavity.model.groups import group_parents, weight_groups
+from cavity.model.guide import Guide
 from cavity.model.interactions import kept_pairs, unit_pairs
 from cavity.model.likelihoods import GaussianLikelihood, KernelForm, Likelihood
 from cavity.model.masks import weight_mask
@@ -50,11 +51,15 @@ class Noise:
 
     ``mean = -inf`` with ``var = 0`` leaves only the rows' known variances. ``slope_var > 0`` lets the noise
     depend on the inputs: the log variance of a row is θ + Σ_j b_j x_j with b_j ~ N(0, slope_var).
+    ``guide_var > 0`` lets it depend on the function too, how large and how steep it is (`cavity.ep.guide`),
+    with weights ~ N(0, guide_var); ``guide`` is that function, once there is one.
     """
 
     mean: float = 2.0 * float(np.log(0.01))
     var: float = 4.0
     slope_var: float = 0.0
+    guide_var: float = 0.0
+    guide: Guide | None = None
 
     @property
     def inferred(self) -> bool:
@@ -65,6 +70,15 @@ class Noise:
     def varies(self) -> bool:
         """True where the log noise variance depends on the inputs."""
         return self.slope_var > 0.0
+
+    @property
+    def level_only(self) -> Noise:
+        """The same for all rows."""
+        return replace(self, slope_var=0.0, guide_var=0.0, guide=None)
+
+    def among(self, columns: IntArray) -> Noise:
+        """The same for a design in which the columns have these numbers."""
+        return self if self.guide is None else replace(self, guide=self.guide.among(columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +172,7 @@ class ModelSpec:
     @cached_property
     def kinds(self) -> IntArray:
         """Kernel codes of the activations."""
-        return np.array(
-            [a.kernel_code if a.kernel_code is not None else -1 for a in self.activations], dtype=np.int64
-        )
+        return kernel_codes(self.activations)
 
     def resolved_form(self, n_rows: int) -> str:
         """The form of q(w_k) for n rows: the smaller of d × d and n × n unless one was chosen."""
@@ -346,8 +358,11 @@ def network(
         raise ValueError(
             f"noise must have a finite mean and a variance >= 0 (mean -inf only if held), got {noise}."
         )
-    if not (np.isfinite(noise.slope_var) and noise.slope_var >= 0.0):
-        raise ValueError(f"slope_var of the noise must be finite and not negative, got {noise}.")
+    for name in ("slope_var", "guide_var"):
+        if not (np.isfinite(getattr(noise, name)) and getattr(noise, name) >= 0.0):
+            raise ValueError(f"{name} of the noise must be finite and not negative, got {noise}.")
+    if noise.guide_var > 0.0 and not noise.varies:
+        raise ValueError("noise that depends on the function depends on the inputs too: give slope_var.")
     if noise.varies and not noise.inferred:
         raise ValueError("noise that depends on the inputs is inferred: it cannot be held.")
     if noise.varies and form == "diagonal":

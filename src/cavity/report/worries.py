@@ -143,15 +143,18 @@ def _set_aside(reading: Reading, first_row: int) -> list[Worry]:
 
 def _uneven(reading: Reading) -> list[Worry]:
     """Inputs that the noise surely depends on."""
-    slopes = reading.posterior.noise_slopes
-    sure = np.flatnonzero(np.abs(slopes.mean) > SURE * np.sqrt(slopes.var))
+    slopes, function = reading.posterior.noise_slopes, reading.posterior.noise_guided
+    names = [*map(str, reading.names), "the prediction", "the distance of the prediction from its mean"]
+    names.append("the steepness of the function")
+    mean, sd = np.append(slopes.mean, function.mean), np.sqrt(np.append(slopes.var, function.var))
+    sure = np.flatnonzero(np.abs(mean) > SURE * sd)
     if not len(sure):
         return []
-    order = sure[np.argsort(-np.abs(slopes.mean[sure]))]
-    parts = [f"{reading.names[j]} ({100.0 * np.expm1(0.5 * slopes.mean[j]):+.0f} %)" for j in order]
+    order = sure[np.argsort(-np.abs(mean[sure]))]
+    parts = [f"{names[j]} ({100.0 * np.expm1(0.5 * mean[j]):+.0f} %)" for j in order]
     text = (
         f"The noise is not the same for all rows. Its sd changes with {listing(parts)}, in brackets the "
-        "change for one sd of the input; the noise sd above is a mean over the rows."
+        "change for one sd of each; the noise sd above is a mean over the rows."
     )
     return [Worry(NOTE, text)]
 

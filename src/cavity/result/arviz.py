@@ -139,7 +139,7 @@ def _draw_all(
         out.v[mine, K:] = drawn.v[:, units:]
         out.log_noise_var[mine], out.log_prior_var[mine] = drawn.log_noise_var, drawn.log_prior_var
         if out.noise_slopes is not None and drawn.noise_slopes is not None:
-            out.noise_slopes[mine] = drawn.noise_slopes
+            out.noise_slopes[mine] = drawn.noise_slopes[:, : out.noise_slopes.shape[1]]
         f = functions(component.spec, drawn, data.X)
         log_var = log_noise_vars(component.spec, drawn, data.X)
         density = component.spec.likelihood.log_density(data.y, f, log_var, data.row_var)

@@ -14,7 +14,7 @@ from cavity import types
 from cavity.ep import state
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record, Solution, Status
-from cavity.model import data, spec
+from cavity.model import data, guide, spec
 from cavity.model.activations import ACTIVATIONS
 from cavity.model.likelihoods import LIKELIHOODS
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS
@@ -26,7 +26,7 @@ CLASSES: dict[str, type] = {
     for cls in (
         *(types.Gaussian, types.Natural),
         *(data.TrainingData, data.Scaling, data.Prepared),
-        *(spec.ModelSpec, spec.WeightBlock, spec.Output, spec.Noise),
+        *(spec.ModelSpec, spec.WeightBlock, spec.Output, spec.Noise, guide.Guide),
         *(state.EPState, state.RowSites, state.PriorSites),
         *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis, state.LogVariance),
         *(Solution, Record, Step),

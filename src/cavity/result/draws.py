@@ -18,8 +18,8 @@ class Draws(NamedTuple):
     """S independent draws from q, for standardised data.
 
     w : (S, K, d) input weights, the bias last where there is one; v : (S, J) output weights, the bias
-    last; log_noise_var : (S,) θ; log_prior_var : (S, L) φ; noise_slopes : (S, d) where the noise depends on
-    the inputs.
+    last; log_noise_var : (S,) θ; log_prior_var : (S, L) φ; noise_slopes : (S, p) where the noise depends on
+    the inputs, (d) of them for these and then those of the function (`cavity.ep.guide`), if it depends on it.
     """
 
     w: FloatArray

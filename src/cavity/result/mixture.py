@@ -181,6 +181,12 @@ class MixturePosterior:
         parts = [c.noise_slopes for c in self.components]
         return _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
 
+    @property
+    def noise_guided(self) -> Gaussian:
+        """Change of the log noise variance with size, its square and slope of the function, (3,)."""
+        parts = [c.noise_guided for c in self.components]
+        return _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
+
 
 def _mix(weights: FloatArray, means: list[FloatArray], variances: list[FloatArray]) -> Gaussian:
     """Moments of a mixture, centred."""

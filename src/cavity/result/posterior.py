@@ -10,6 +10,7 @@ import numpy as np
 
 from cavity.ep import noise as noises
 from cavity.ep.evidence import log_evidence
+from cavity.ep.guide import FEATURES
 from cavity.ep.latent import latent_moments
 from cavity.ep.solve import Solution
 from cavity.model.data import Prepared, check_inputs, check_vector
@@ -150,7 +151,16 @@ class FittedPosterior:
         if q is None:
             zero = np.zeros(len(self.prepared.scaling.x_mean))
             return Gaussian(zero, zero)
-        return Gaussian(q.mean[1:], np.diag(q.cov)[1:])
+        d = len(self.prepared.scaling.x_mean)
+        return Gaussian(q.mean[1 : 1 + d], np.diag(q.cov)[1 : 1 + d])
+
+    @property
+    def noise_guided(self) -> Gaussian:
+        """Change of the log noise variance with the features of `cavity.ep.guide`, (3,); zero if none."""
+        q = self.state.posterior.log_var
+        if q is None or self.spec.noise.guide is None:
+            return Gaussian(np.zeros(FEATURES), np.zeros(FEATURES))
+        return Gaussian(q.mean[-FEATURES:], np.diag(q.cov)[-FEATURES:])
 
     @property
     def scales(self) -> Gaussian:
