@@ -9,6 +9,7 @@ from benchmarks.accuracy.protocols import Problem
 from benchmarks.harness import Meter, Task
 from benchmarks.methods import method
 from benchmarks.structures.protocols import problem
+from sklearn.metrics import roc_auc_score
 
 LEVEL = 0.95
 
@@ -39,7 +40,7 @@ def run(task: Task) -> dict[str, Any]:
 
 
 def of_classes(data: Problem, model: Any) -> dict[str, Any]:
-    """Mean log probability of the observed classes 0 and 1, accuracy, errors and Brier score."""
+    """Mean log probability of the observed classes 0 and 1, accuracy, errors, Brier score, and AUC."""
     log_p = model.log_proba(data.X_test)
     truth = data.y_test.astype(int)
     observed = log_p[np.arange(len(truth)), truth]
@@ -49,6 +50,9 @@ def of_classes(data: Problem, model: Any) -> dict[str, Any]:
         "accuracy": float(np.mean(~wrong)),
         "errors": int(np.sum(wrong)),
         "brier": float(np.mean((1.0 - np.exp(observed)) ** 2)),
+        "auc": float(roc_auc_score(truth, log_p[:, 1] - log_p[:, 0]))
+        if 0 < truth.sum() < len(truth)
+        else 1.0,
         "detail": {"log_density": observed},
     }
 

@@ -265,9 +265,10 @@ def _fit_inputs(
             sweeps = VARYING_SWEEPS if m in carry else FEW_SWEEPS
             return _taken_up_by(noise, ensemble.solutions[m], sweeps, data, options, clock, told)
 
+        after = [m for m in carry if m != ranked[0]]
         others = run_all(
-            lambda m, told: follow(ranked[m + 1], told), len(ranked) - 1, options.n_jobs, callback, clock,
-            (1, len(ranked)),
+            lambda m, told: follow(after[m], told), len(after), options.n_jobs, callback, clock,
+            (1, len(after) + 1),
         )  # fmt: skip
         return stack(data, [*ensemble.solutions, *better, *others])
     longer = run_all(

@@ -144,7 +144,7 @@ feature_names_in_
         if self.mask is None:
             if spec.n_inputs > prepared.data.n_rows:
                 return self._wide(spec, prepared, options)
-            straight = self._straight(spec, prepared, ("laplace",), replace(options, n_starts=1))
+            straight = self._straight(spec, prepared, ("laplace", "gaussian"), replace(options, n_starts=1))
         sparse = self._model(prepared, spec.n_hidden, spec.likelihood, prior="laplace")
         half = options.n_starts // 2
         networks = [Member(spec, replace(options, n_starts=options.n_starts - half))]
