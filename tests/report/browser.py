@@ -11,6 +11,22 @@ import tempfile
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+# Texts that stick out of their figure by more than two pixels.
+STRAY = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.left < frame.left - 2 || box.right > frame.right + 2
+        || box.top < frame.top - 2 || box.bottom > frame.bottom + 2;
+  }).map(text => text.textContent);
+})"""
+
+# Elements that stick out of the page, those that scroll in a place of their own aside. The width is that
+# of the screen: a phone widens innerWidth when something does not fit.
+WIDE = """[...document.querySelectorAll('main *')].filter(e =>
+  !e.closest('.scroll') && !e.closest('svg') && e.getBoundingClientRect().right > %d + 1
+).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
 PATIENCE = 60.0  # seconds for any one answer
 
 

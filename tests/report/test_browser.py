@@ -3,6 +3,7 @@
 import pytest
 from tests.plots.models import fit, mixture, table
 from tests.report import browser
+from tests.report.browser import STRAY, WIDE
 
 from cavity.report import write_report
 
@@ -11,22 +12,6 @@ if browser.find() is None:
 
 NAMES = ["a_name_without_any_place_to_break_it_" * 3, "<script>document.title='gone'</script>", "$\\alpha$"]
 WIDTHS = [1280, 390]
-
-# Texts that stick out of their figure by more than two pixels.
-STRAY = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
-  const frame = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')].filter(text => {
-    const box = text.getBoundingClientRect();
-    return box.left < frame.left - 2 || box.right > frame.right + 2
-        || box.top < frame.top - 2 || box.bottom > frame.bottom + 2;
-  }).map(text => text.textContent);
-})"""
-
-# Elements that stick out of the page, those that scroll in a place of their own aside. The width is that
-# of the screen: a phone widens innerWidth when something does not fit.
-WIDE = """[...document.querySelectorAll('main *')].filter(e =>
-  !e.closest('.scroll') && !e.closest('svg') && e.getBoundingClientRect().right > %d + 1
-).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
 
 SMALLEST = """Math.min(...[...document.querySelectorAll('figure svg text')].map(text =>
   parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a || 99))"""

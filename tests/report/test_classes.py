@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from tests.report import browser
-from tests.report.test_browser import STRAY, WIDE
+from tests.report.browser import STRAY, WIDE
 from tests.report.test_page import check_harmless
 
 from cavity import EPClassifier, plots

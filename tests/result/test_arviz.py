@@ -58,6 +58,19 @@ def test_slopes_of_the_noise_are_drawn_too():
     assert "noise_slopes" not in fitted().to_arviz(n_draws=5, n_chains=1)["posterior"]
 
 
+def test_noise_that_follows_the_function():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    y = np.tanh(2.0 * X[:, 0]) * (1.0 + 0.3 * rng.normal(size=60))
+    model = EPRegressor(noise="varying", n_hidden=2, n_starts=1, max_iter=10).fit(X, y)
+    tree = model.to_arviz(n_draws=1000, n_chains=4)
+    drawn, found = tree["posterior"]["noise_function_slopes"], model.noise_function_slopes_
+    assert drawn.dims == ("chain", "draw", "feature") and tree["posterior"]["noise_slopes"].shape[-1] == 2
+    values = drawn.values.reshape(4000, 3)
+    np.testing.assert_allclose(values.mean(axis=0), found.mean, atol=0.1 * found.sd.max())
+    np.testing.assert_allclose(values.std(axis=0), found.sd, rtol=0.1)
+
+
 def test_rows_of_weight_zero_are_left_out_and_mixtures_are_drawn_from():
     X, y = rows(30)
     weight = np.ones(30)

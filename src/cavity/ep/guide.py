@@ -26,7 +26,8 @@ from cavity.numerics.compilation import announced
 from cavity.numerics.kernel_units import unit_outputs
 from cavity.types import FloatArray, IntArray
 
-FEATURES = 3
+NAMES = ("value", "its square", "log squared slope")
+FEATURES = len(NAMES)
 FLAT = 1e-3  # of the mean squared slope: flatter places count as that flat
 SAME = 1e-9  # sd of a feature, relative to that of the target, below which it says nothing
 

@@ -132,6 +132,9 @@ class EPRegressor(EPRegression):
     noise_slopes_ : WeightSummary
         Mean and sd of the change of the log noise variance for one standard deviation of each input, (d,);
         only where it depends on the inputs.
+    noise_function_slopes_ : WeightSummary
+        The same with the function, (3,): for one sd of f, of the square of that less one, and of the log of
+        its squared slope; only where it depends on them.
     likelihood_ : Likelihood
         The one used; of several that are stacked, that of the heaviest fit.
     outlier_probability_, outliers_ : (n,) array, array of int

@@ -6,6 +6,7 @@ import platform
 from importlib import metadata
 from typing import Any, NamedTuple
 
+from cavity.model.spec import Noise
 from cavity.plots.reading import Reading
 from cavity.report.phrases import figure
 from cavity.report.words import noise_name
@@ -29,6 +30,13 @@ def details(model: Any, reading: Reading, classes: ClassRows | None = None) -> l
     return [table for table in [*tables, _versions()] if table.rows]
 
 
+def noise_kind(noise: Noise) -> str:
+    """What the noise depends on, if on anything."""
+    parts = ["the inputs"] if noise.varies else []
+    parts += ["the function, its size and its slope"] if noise.guide is not None else []
+    return f", linear in {' and in '.join(parts)}" if parts else ""
+
+
 def _model(model: Any, reading: Reading) -> Table:
     main, _ = reading.component()
     spec, data = main.spec, main.prepared.data
@@ -36,7 +44,7 @@ def _model(model: Any, reading: Reading) -> Table:
     activations = list(dict.fromkeys(type(a).__name__ for a in spec.activations))
     noise = (
         f"inferred, log variance N({figure(spec.noise.mean)}, {figure(spec.noise.var)}), standardised target"
-        + (", linear in the inputs" if spec.noise.varies else "")
+        + noise_kind(spec.noise)
         if spec.noise.inferred
         else "held"
         if spec.likelihood.has_scale

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from cavity.ep.guide import NAMES
+from cavity.ep.noise import prior as noise_prior
 from cavity.result.draws import Draws, draw, functions, log_noise_vars, share_draws
 from cavity.result.mixture import MixturePosterior
 from cavity.types import FloatArray, IntArray
@@ -88,7 +90,10 @@ def to_arviz(
     if len(pairs):
         groups["posterior"]["product_weights"] = chains(drawn.v[:, K:-1])
     if drawn.noise_slopes is not None:
-        groups["posterior"]["noise_slopes"] = chains(drawn.noise_slopes)
+        d = len(scaling.x_mean)
+        groups["posterior"]["noise_slopes"] = chains(drawn.noise_slopes[:, :d])
+        if drawn.noise_slopes.shape[1] > d:
+            groups["posterior"]["noise_function_slopes"] = chains(drawn.noise_slopes[:, d:])
     inputs = [str(n) for n in names]
     weights = [*inputs, "bias"] if scaling.bias else inputs
     coords = {
@@ -96,6 +101,7 @@ def to_arviz(
         "weight": weights,
         "input": inputs,
         "product": [f"{a}·{b}" for a, b in pairs],
+        "feature": list(NAMES),
         "scale": np.arange(drawn.log_prior_var.shape[1]),
         "row": rows,
     }
@@ -104,6 +110,7 @@ def to_arviz(
         "output_weights": ["unit"],
         "product_weights": ["product"],
         "noise_slopes": ["input"],
+        "noise_function_slopes": ["feature"],
         "log_prior_var": ["scale"],
         "y": ["row"],
         "X": ["row", "input"],
@@ -122,12 +129,15 @@ def _draw_all(
     data = prepared.data
     component_of = share_draws(posterior.weights, n_draws, rng)
     K = max(c.spec.n_hidden for c in posterior.components)
+    slopes = max(
+        len(noise_prior(c.spec).mean) - 1 if c.spec.noise.varies else 0 for c in posterior.components
+    )
     out = Draws(
         np.zeros((n_draws, K, data.X.shape[1])),
         np.zeros((n_draws, K + len(posterior.main.spec.pairs) + 1)),
         np.empty(n_draws),
         np.empty((n_draws, posterior.main.spec.n_groups)),
-        np.zeros((n_draws, len(prepared.scaling.x_mean))) if posterior.main.spec.noise.varies else None,
+        np.zeros((n_draws, slopes)) if slopes else None,
     )
     log_likelihood = np.empty((n_draws, data.n_rows))
     for m, component in enumerate(posterior.components):
@@ -139,7 +149,7 @@ def _draw_all(
         out.v[mine, K:] = drawn.v[:, units:]
         out.log_noise_var[mine], out.log_prior_var[mine] = drawn.log_noise_var, drawn.log_prior_var
         if out.noise_slopes is not None and drawn.noise_slopes is not None:
-            out.noise_slopes[mine] = drawn.noise_slopes[:, : out.noise_slopes.shape[1]]
+            out.noise_slopes[mine, : drawn.noise_slopes.shape[1]] = drawn.noise_slopes
         f = functions(component.spec, drawn, data.X)
         log_var = log_noise_vars(component.spec, drawn, data.X)
         density = component.spec.likelihood.log_density(data.y, f, log_var, data.row_var)
