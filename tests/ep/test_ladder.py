@@ -14,6 +14,7 @@ from cavity.ep.warm_up import narrowed, relevant_inputs
 from cavity.model.data import prepare
 from cavity.model.likelihoods import GaussianLikelihood, StudentTLikelihood
 from cavity.model.spec import Noise, Output, network
+from cavity.numerics.threads import one_thread
 
 PRIORS = [("laplace", "common"), ("gaussian", "input"), ("gaussian", "unit"), ("laplace", "input")]
 
@@ -119,7 +120,8 @@ def test_the_whole_ladder_runs_on_few_inputs_and_ends_with_all(limit):
         n_starts=2, max_iter=30, tol=0.05, time_limit=limit, alternative=StudentTLikelihood(accuracy=1e-2),
         varying=Noise(slope_var=0.2),
     )  # fmt: skip
-    inputs = relevant_inputs(spec, data, options.seed)
+    with one_thread():  # as fits run: which of the weak inputs stay can hang on the last digit
+        inputs = relevant_inputs(spec, data, options.seed)
     assert inputs.sum() < 12
     found = fit_ensemble(spec, data, options)
     for solution in found.solutions:
