@@ -63,7 +63,7 @@ Targets are standardised by the training rows of each split. LPD is the log pred
 squared error of a test row; means, standard deviations and percentiles are over the test rows of all splits
 together. CPU time is that of fit and prediction for one split on one thread, relative to NN-EP-LA. *LPD
 less ours* is the mean difference to `EPRegressor()` over the test rows of common splits, with its standard
-error; methods with fewer splits can only be compared there.
+error over the splits where there are several; methods with fewer splits can only be compared there.
 
 The concrete quality data of the paper (n = 215, 27 inputs) are private. Concrete, Energy, Yacht and Kin8nm
 of the UCI repository stand in for them, on the first of their published splits; the paper has no numbers
