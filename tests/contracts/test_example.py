@@ -35,6 +35,7 @@ def test_page_shows_the_file():
     ("page", "file"),
     [
         ("classification.md", DOCS / "examples" / "classes.py"),
+        ("likelihoods.md", DOCS / "examples" / "noises.py"),
         ("likelihoods.md", DOCS.parent / "src" / "cavity" / "model" / "likelihoods" / "poisson.py"),
     ],
 )
@@ -48,6 +49,16 @@ def test_the_example_of_classes_runs():
     found = runpy.run_path(str(DOCS / "examples" / "classes.py"))
     assert found["probability"].shape == (75, 3) and found["accuracy"] > 0.9
     assert found["confusion"].sum() == 75.0 and abs(found["expected"] - found["right"]) < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
+def test_the_example_of_noises_runs_and_says_what_the_page_says():
+    found = runpy.run_path(str(DOCS / "examples" / "noises.py"))
+    same, far, larger, steep = found["loo"].values()
+    assert max(same.values()) - min(same.values()) < 0.1
+    for scores, best in ((far, "outliers"), (larger, "linear"), (steep, "varying")):
+        assert max(scores, key=scores.get) == best and scores[best] > scores["one level"] + 0.2
+    assert np.corrcoef(found["rate"], np.exp(found["f"][60:]))[0, 1] > 0.9
 
 
 def test_it_is_a_density_of_the_stated_variance(logistic):
