@@ -119,8 +119,9 @@ def test_bars_are_open_until_all_splits_are_there():
 
 def test_missing_data_are_refused_at_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CAVITY_DATA", str(tmp_path))
+    asked = ["--inner", "--only", "yacht,case2", "--splits", "1"]  # of which no row is committed
     with pytest.raises(SystemExit):
-        command(ACCURACY, ["--only", "yacht,case2", "--splits", "1", "--cache", str(tmp_path)])
+        command(ACCURACY, [*asked, "--cache", str(tmp_path)])
     assert "yacht: not found; set CAVITY_DATA" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.json"))
 
