@@ -39,7 +39,7 @@ def methods(of: Set) -> Iterator[tuple[str, int, dict[str, Any]]]:
         found = peer.module_for(of.kind == CLASSES)
         if found is not None:
             n_splits = min(of.n_splits, peer.large_splits if of.large else peer.splits)
-            yield name, n_splits, about(name, peer, *found, peer.most_train if of.large else None)
+            yield name, n_splits, about(name, peer, *found, peer.rows_of(of.n_rows))
 
 
 def about(

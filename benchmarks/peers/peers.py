@@ -1,6 +1,6 @@
 """The methods: where they are, what they need, and how much of each set they are given.
 
-All get the first three splits of a set, one of a large one, and slow methods a part of its rows; their rows
+All get the first three splits of a set, one of a large one, and slow methods a part of many rows; their rows
 say so, and methods are compared on the splits that they share. All splits of all sets would take days of two
 cores; `make bench-accuracy` has our own results on all of them.
 """
@@ -16,8 +16,8 @@ CPU_LIMIT = 240.0  # seconds of a task; what takes longer becomes a row that say
 class Peer(NamedTuple):
     """A module of `benchmarks.methods`, for numbers and, under ``classes``, for classes.
 
-    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one, where
-    ``most_train`` is the number of rows that are used of each training part, None for all of them. The module
+    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one; ``most_train`` is
+    the number of rows that are used of each training part, None for all of them. The module
     rests on the files ``shared``; ``packages`` are those whose versions matter.
     """
 
@@ -37,6 +37,10 @@ class Peer(NamedTuple):
         if self.both and self.module is not None:
             return self.module, {"classes": True}
         return None if self.classes is None else (self.classes, {})
+
+    def rows_of(self, n_rows: int) -> int | None:
+        """Training rows that are used of a set with so many, None for all; a tenth of the rows is held out."""
+        return self.most_train if self.most_train is not None and 0.9 * n_rows > self.most_train else None
 
 
 class Selector(NamedTuple):

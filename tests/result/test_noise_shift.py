@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import EPRegressor
+from cavity import EPClassifier, EPRegressor
 from cavity.result.mixture import STIFFNESS, MixturePosterior
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
@@ -77,3 +77,52 @@ def test_one_fit_and_held_noise_stay_as_they_are(stacked):
     assert EPRegressor(n_starts=1, n_hidden=3, max_iter=5).fit(X, y).posterior_.noise_shift == 0.0
     held = EPRegressor(n_starts=2, n_hidden=3, max_iter=5, noise=0.2).fit(X, y)
     assert held.posterior_.noise_shift == 0.0 and held.noise_sd_ == pytest.approx(0.2)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    """A curved border and few rows: fits that differ in where they are sure."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 3))
+    y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] > 0.0, 1, 0)
+    return X, y, EPClassifier(n_starts=4, max_iter=30).fit(X, y)
+
+
+def test_classes_take_the_shift_that_makes_their_rows_most_probable(classes):
+    X, y, model = classes
+    plain, shift = without_shift(model.posterior_), model.posterior_.noise_shift
+    assert len(plain.components) > 1 and shift < -0.1  # the classes do not overlap: too little was promised
+
+    def objective(d):
+        return plain._density_with(d) - 0.5 * d * d
+
+    assert objective(shift) >= max(objective(d) for d in (0.0, shift - 0.05, shift + 0.05))
+    # leave-one-out of the scaled sites is what the shift was chosen by
+    shifted, density = np.sum(model.posterior_.loo_log_density), plain._density_with(shift)
+    np.testing.assert_allclose(shifted, density, rtol=1e-9)
+
+
+def test_less_noise_of_classes_is_a_larger_function(classes):
+    X, y, model = classes
+    plain, factor = without_shift(model.posterior_), np.exp(-0.5 * model.posterior_.noise_shift)
+    for scaled, found in zip(model.posterior_.components, plain.components, strict=True):
+        f, before = scaled.latent(X), found.latent(X)
+        np.testing.assert_allclose(f.mean, factor * before.mean, rtol=1e-12)
+        np.testing.assert_allclose(f.var, factor**2 * before.var, rtol=1e-9)
+    p, q = model.predict_proba(X)[:, 1], np.exp(plain.log_density(X, np.ones(len(X))))
+    sure = np.abs(q - 0.5) > 0.2
+    assert np.all(np.abs(p - 0.5)[sure] > np.abs(q - 0.5)[sure])
+    assert model.posterior_.log_evidence == plain.log_evidence
+
+
+def test_the_shift_of_classes_is_saved(classes, tmp_path):
+    X, y, model = classes
+    model.save(tmp_path / "m.cavity")
+    again = cavity.load(tmp_path / "m.cavity")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_one_fit_of_classes_stays_as_it_is(classes):
+    X, y, _ = classes
+    one = EPClassifier(n_starts=1, prior="laplace", max_iter=5).fit(X, y)
+    assert one.posterior_.noise_shift == 0.0

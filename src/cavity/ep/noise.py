@@ -22,7 +22,7 @@ from cavity.ep.state import EPState, LogVariance, Posterior
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.numerics.linalg import gaussian_log_partition, inverse_factor
-from cavity.types import FloatArray, Gaussian
+from cavity.types import FloatArray, Gaussian, Natural
 
 # Inputs farther from their mean count as so many sds: e^s must not explode at a row of a long tail.
 FARTHEST = 4.0
@@ -65,16 +65,35 @@ def installed(posterior: Posterior, q: LogNoise) -> Posterior:
     return posterior._replace(noise=level(q), log_var=q if isinstance(q, LogVariance) else None)
 
 
-def shifted(state: EPState, shift: float) -> EPState:
-    """The state with ``shift`` added to the log noise variance; no site says so, so it is for predictions."""
+def shifted(spec: ModelSpec, state: EPState, shift: float) -> EPState:
+    """The state with ``shift`` added to the log noise variance; no site says so, so it is for predictions.
+
+    Where y is the sign of f plus noise, that is f times e^(-shift/2).
+    """
     if shift == 0.0:
         return state
+    if spec.likelihood.sign:
+        return _scaled(state, float(np.exp(-0.5 * shift)))
     q = of(state.posterior)
     if isinstance(q, LogVariance):
         moved: LogNoise = q._replace(mean=np.append(q.mean[:1] + shift, q.mean[1:]))
     else:
         moved = q._replace(mean=q.mean + shift)
     return state._replace(posterior=installed(state.posterior, moved))
+
+
+def _scaled(state: EPState, factor: float) -> EPState:
+    """The state with all output weights, and with them f, times ``factor``."""
+    v, rows, prior = state.posterior.v, state.rows, state.priors.v
+    square = factor**2
+    v = v._replace(
+        mean=factor * v.mean, cov=square * v.cov, lik_tau=v.lik_tau / square, lik_nu=v.lik_nu / factor
+    )
+    return EPState(
+        rows._replace(v_tau=rows.v_tau / square, v_nu=rows.v_nu / factor),
+        state.priors._replace(v=Natural(prior.tau / square, prior.nu / factor)),
+        state.posterior._replace(v=v),
+    )
 
 
 def of_rows(q: LogNoise, phi: FloatArray) -> Gaussian:

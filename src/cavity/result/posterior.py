@@ -37,7 +37,7 @@ class FittedPosterior:
 
     def __init__(self, prepared: Prepared, solution: Solution, noise_shift: float = 0.0) -> None:
         self.prepared, self.solution, self.noise_shift = prepared, solution, noise_shift
-        self.spec, self.state = solution.spec, noises.shifted(solution.state, noise_shift)
+        self.spec, self.state = solution.spec, noises.shifted(solution.spec, solution.state, noise_shift)
 
     def _design(self, X: Any) -> FloatArray:
         X = check_inputs(X)

@@ -81,6 +81,8 @@ class Likelihood(ABC):
     location : bool
         y is f plus noise of scale e^(θ/2): the target is standardised, and rows may have known noise
         variances (``row_var``, added to e^θ).
+    sign : bool
+        y is the sign of f plus noise of variance one; noise of another variance is f on another scale.
     discrete : bool
         y takes integer values only.
     concave : bool
@@ -93,6 +95,7 @@ class Likelihood(ABC):
 
     has_scale: ClassVar[bool] = True
     location: ClassVar[bool] = True
+    sign: ClassVar[bool] = False
     discrete: ClassVar[bool] = False
     concave: ClassVar[bool] = False
     robust: ClassVar[bool] = False

@@ -26,6 +26,7 @@ class ProbitLikelihood(Likelihood):
 
     has_scale: ClassVar[bool] = False
     location: ClassVar[bool] = False
+    sign: ClassVar[bool] = True
     concave: ClassVar[bool] = True
     discrete: ClassVar[bool] = True
 
