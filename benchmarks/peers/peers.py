@@ -16,9 +16,8 @@ CPU_LIMIT = 240.0  # seconds of a task; what takes longer becomes a row that say
 class Peer(NamedTuple):
     """A module of `benchmarks.methods`, for numbers and, under ``classes``, for classes.
 
-    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one; ``most_train`` is
-    the number of rows that are used of each training part, None for all of them. The module
-    rests on the files ``shared``; ``packages`` are those whose versions matter.
+    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one;
+    ``most_train`` rows are used of each training part, None for all of them. The module rests on the files ``shared``; ``packages`` are those whose versions matter.
     """
 
     module: str | None
@@ -39,7 +38,7 @@ class Peer(NamedTuple):
         return None if self.classes is None else (self.classes, {})
 
     def rows_of(self, n_rows: int) -> int | None:
-        """Training rows that are used of a set with so many, None for all; a tenth of the rows is held out."""
+        """Training rows that are used of a set with so many, None for all; a tenth is held out."""
         return self.most_train if self.most_train is not None and 0.9 * n_rows > self.most_train else None
 
 
@@ -69,7 +68,8 @@ PEERS = {
         "laplace_net", both=True, shared=("gaussian", "classes"), packages=("laplace-torch", "torch")
     ),
     "pymc_bart": Peer("bart", both=True, shared=("classes",), packages=("pymc-bart", "pymc")),
-    "ebm": Peer("ebm", both=True, shared=WITH_SPREAD, packages=("interpret-core",)),
+    # Minutes a fit on some hundred rows: shown, not ranked.
+    "ebm": Peer("ebm", both=True, splits=1, large_splits=0, shared=WITH_SPREAD, packages=("interpret-core",)),
 }
 
 SPIKE = "cavity_spike_and_slab"
