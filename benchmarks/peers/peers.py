@@ -17,7 +17,8 @@ class Peer(NamedTuple):
     """A module of `benchmarks.methods`, for numbers and, under ``classes``, for classes.
 
     ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one;
-    ``most_train`` rows are used of each training part, None for all of them. The module rests on the files ``shared``; ``packages`` are those whose versions matter.
+    ``most_train`` rows are used of each training part, None for all of them. The module rests on
+    the files ``shared``; ``packages`` are those whose versions matter.
     """
 
     module: str | None

@@ -234,9 +234,14 @@ def test_noise_by_the_function_is_saved_and_does_not_depend_on_units(tmp_path):
     np.testing.assert_allclose(sampled.var(axis=1), parts.var, rtol=0.2)
 
 
-def test_noise_by_the_function_where_there_is_no_simple_one():
+@pytest.mark.parametrize(
+    ("structure", "word"), [({"interactions": [(0, 1)]}, "interactions"), ({"mask": "additive"}, "a mask")]
+)
+def test_noise_by_the_function_is_refused_where_there_is_no_simple_one(structure, word):
     X, y, _ = steep(80)
-    fit = EPRegressor(noise="varying", interactions=[(0, 1)], **QUICK).fit(X, y)
+    with pytest.raises(ValueError, match=f'found without {word}: give noise="linear"'):
+        EPRegressor(noise="varying", **structure, **QUICK).fit(X, y)
+    fit = EPRegressor(noise="linear", **structure, **QUICK).fit(X, y)
     assert fit.noise_slopes_.mean.shape == (2,)
     with pytest.raises(AttributeError, match="does not depend on the function"):
         _ = fit.noise_function_slopes_

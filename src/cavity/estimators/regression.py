@@ -97,6 +97,12 @@ class EPRegression(RegressorMixin, EPEstimator):
                 f"noise={self.noise!r} learns a slope for each input and needs more rows than inputs, "
                 f"got {n} distinct row(s) and {d} inputs: leave noise out."
             )
+        if self.noise == "varying" and not (self.interactions is None and self.mask is None):
+            what = "interactions" if self.mask is None else "a mask"
+            raise ValueError(
+                f'noise="varying" follows a function that is found without {what}: give noise="linear", '
+                f"which depends on the inputs alone, or leave {what} out."
+            )
         return sloping_noise(d, guided=self.noise == "varying")
 
     @with_callbacks

@@ -79,11 +79,11 @@ class EPRegressor(EPRegression):
         None is one level for all rows, inferred. "linear" lets it depend on the inputs: the log noise
         variance of a row is linear in its standardised inputs (farther than four sds from the mean they count
         as four), with slopes inferred (``noise_slopes_``). It needs more rows than inputs. "varying" lets it
-        depend on the function too: how large f is, and how steep. "auto" begins with one level and goes on as
-        "varying", both stacked, where that predicts better by leave-one-out (not with one start or more than
-        50 relevant inputs). A pair is the prior of the log noise variance for a
-        standardised target; a number holds the noise standard deviation there, in the units of y. 0 leaves
-        only the variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of
+        depend on the function too: how large f is, and how steep (not with interactions or a mask). "auto"
+        begins with one level and goes on as "varying", both stacked, where that predicts better by
+        leave-one-out (not with one start or more than 50 relevant inputs). A pair is the prior of the log
+        noise variance for a standardised target; a number holds the noise standard deviation there, in the
+        units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of
         the narrow part. Counts have none.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
