@@ -83,8 +83,8 @@ class EPRegressor(EPRegression):
         begins with one level and goes on as "varying", both stacked, where that predicts better by
         leave-one-out (not with one start or more than 50 relevant inputs). A pair is the prior of the log
         noise variance for a standardised target; a number holds the noise standard deviation there, in the
-        units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``. With robust noise it is the (squared) scale of
-        the narrow part. Counts have none.
+        units of y. 0 leaves only the variances given to ``fit`` as ``noise_var``. With robust noise it is the
+        (squared) scale of the narrow part. Counts have none.
     form : {"auto", "full", "dual", "diagonal"}
         How the posterior of each unit's weights is kept; "diagonal" saves memory with very many inputs.
     n_starts : "auto" or int
