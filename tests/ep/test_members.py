@@ -79,7 +79,7 @@ def test_unseen_rows_are_predicted_as_by_the_posterior():
     unseen = prepare(X[:40], y[:40]).data._replace(
         X=scaling.inputs(X[40:]), y=scaling.target(y[40:]), weight=np.ones(20), row_var=np.zeros(20)
     )
-    density = unseen_densities(unseen, main.solution) - np.log(scaling.y_scale)
+    density = unseen_densities(main.prepared.data, main.solution, unseen) - np.log(scaling.y_scale)
     np.testing.assert_allclose(density, model.log_density(X[40:], y[40:]), atol=1e-6)
 
 
@@ -90,8 +90,9 @@ def test_refitted_folds_leave_their_rows_out(straight_rows):
     order = np.argsort(data.y, kind="stable")
     out = order[::FOLDS]
     rest = np.setdiff1d(np.arange(data.n_rows), out)
-    again = fit_ensemble(linear, type(data)(*(part[rest] for part in data)), OPTIONS)
-    expected = unseen_densities(type(data)(*(part[np.sort(out)] for part in data)), again.solutions[0])
+    fitted, left = (type(data)(*(part[which] for part in data)) for which in (rest, np.sort(out)))
+    again = fit_ensemble(linear, fitted, OPTIONS)
+    expected = unseen_densities(fitted, again.solutions[0], left)
     np.testing.assert_allclose(found[np.sort(out), 0], expected, rtol=1e-12)
     assert refitted([Member(linear, OPTIONS)], data, Countdown(0.0)) is None
 

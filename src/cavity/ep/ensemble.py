@@ -13,6 +13,7 @@ from cavity.ep.schedule import Step
 from cavity.ep.solve import Solution
 from cavity.ep.stacking import distinct, drop_small, stacking_weights
 from cavity.ep.state import zero_row_sites
+from cavity.ep.temper import predictive_state
 from cavity.model.data import TrainingData
 from cavity.types import FloatArray
 
@@ -29,18 +30,20 @@ class Ensemble(NamedTuple):
 
 def loo_densities(data: TrainingData, solution: Solution) -> FloatArray:
     """Whole-site leave-one-out log densities of the rows."""
-    return look_at_rows(solution.spec, data, solution.state, Step(fraction=1.0)).log_z
+    state = predictive_state(data, solution)
+    return look_at_rows(solution.spec, data, state, Step(fraction=1.0)).log_z
 
 
-def unseen_densities(data: TrainingData, solution: Solution) -> FloatArray:
-    """Log predictive densities of rows that were not fitted: a visit of rows whose sites say nothing."""
-    spec, q = solution.spec, solution.state.posterior
-    h = activation_marginals(spec, q.w, data.X)
-    state = solution.state._replace(
-        rows=zero_row_sites(data.n_rows, spec.n_hidden, len(spec.pairs)),
+def unseen_densities(data: TrainingData, solution: Solution, unseen: TrainingData) -> FloatArray:
+    """Log predictive densities of rows that were not among ``data``: a visit of rows whose sites are zero."""
+    spec, state = solution.spec, predictive_state(data, solution)
+    q = state.posterior
+    h = activation_marginals(spec, q.w, unseen.X)
+    state = state._replace(
+        rows=zero_row_sites(unseen.n_rows, spec.n_hidden, len(spec.pairs)),
         posterior=q._replace(w=q.w._replace(h_mean=h.mean, h_var=h.var)),
     )
-    return look_at_rows(spec, data, state, Step(fraction=1.0)).log_z
+    return look_at_rows(spec, unseen, state, Step(fraction=1.0)).log_z
 
 
 def mean_loo(data: TrainingData, solution: Solution) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cavity.ep.network_numpy import function_moments, unit_moments
-from cavity.ep.state import OutputPosterior, Posterior, WeightPosterior
+from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, unit_moments
+from cavity.ep.row_visit import HeldPosterior
+from cavity.ep.state import EPState, OutputPosterior, Posterior, WeightPosterior
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, Gaussian
 
@@ -42,3 +43,14 @@ def latent_moments_of(spec: ModelSpec, v: OutputPosterior, h: Gaussian) -> Gauss
     quad = np.einsum("ni,ij,nj->n", g.mean, v.cov, g.mean, optimize=True)
     mean = np.broadcast_to(v.mean, g.mean.shape)
     return function_moments(spec, g, mean, lambda j, i: v.cov[j, i], quad)
+
+
+def left_out_moments(spec: ModelSpec, state: EPState, q: HeldPosterior) -> tuple[Gaussian, FloatArray]:
+    """Moments of f at each training row under the cavity without its whole site, and where that is proper."""
+    w = state.posterior.w
+    cav = cavities(Gaussian(w.h_mean, w.h_var), state.rows, q, 1.0)
+    g = unit_moments(spec, cav.h)
+    a_g = np.einsum("nj,nj->n", cav.v_image, g.mean)
+    quad = np.einsum("nj,nj->n", g.mean, g.mean @ q.v_cov) + cav.v_gain * a_g**2
+    f = function_moments(spec, g, cav.v_mean, cavity_entries(q.v_cov, cav), quad)
+    return f, cav.v_proper & cav.h_proper.all(axis=1)

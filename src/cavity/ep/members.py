@@ -20,6 +20,7 @@ from cavity.ep.ladder import fit_ensemble
 from cavity.ep.options import FitOptions
 from cavity.ep.solve import Status
 from cavity.ep.stacking import stacking_weights
+from cavity.ep.temper import with_temperature
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray
@@ -39,10 +40,10 @@ def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = N
     """Fit all members and stack them; as many as fit into the time limit (the first one's), one at least."""
     clock = Countdown(members[0].options.time_limit)
     found: list[Ensemble] = []
-    for spec, options, _ in members:
+    for member in members:
         if found and clock.over:
             break
-        found.append(fit_ensemble(spec, data, replace(options, time_limit=clock.left), callback))
+        found.append(_fitted(member, data, clock, callback))
         if _interrupted(found[-1]):
             return joined(found, data)
     kinds: dict[str | None, list[int]] = {}
@@ -60,6 +61,15 @@ def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = N
     return joined(found, data)
 
 
+def _fitted(member: Member, data: TrainingData, clock: Countdown, callback: Any) -> Ensemble:
+    """One member in what is left of the time; one whose kind is weighed also knows how sure it may be."""
+    options = replace(member.options, time_limit=clock.left)
+    found = fit_ensemble(member.spec, data, options, callback)
+    if member.kind is None:
+        return found
+    return found._replace(solutions=tuple(with_temperature(data, s) for s in found.solutions))
+
+
 def refitted(
     members: Sequence[Member], data: TrainingData, clock: Countdown, callback: Any = None
 ) -> FloatArray | None:
@@ -72,13 +82,13 @@ def refitted(
     fold[np.argsort(data.y, kind="stable")] = np.arange(data.n_rows) % FOLDS
     for f in range(FOLDS):
         rest, out = (TrainingData(*(part[which] for part in data)) for which in (fold != f, fold == f))
-        for m, (spec, options, _) in enumerate(members):
+        for m in range(len(members)):
             if clock.over:
                 return None
-            again = fit_ensemble(spec, rest, replace(options, time_limit=clock.left), callback)
+            again = _fitted(members[m], rest, clock, callback)
             if _interrupted(again):
                 return None
-            density[fold == f, m] = unseen_densities(out, again.solutions[0])
+            density[fold == f, m] = unseen_densities(rest, again.solutions[0], out)
     return density
 
 

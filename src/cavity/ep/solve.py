@@ -58,7 +58,10 @@ class Record(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The last state, how it ended, and what happened on the way; ``spec`` may have fewer units if pruned."""
+    """The last state, how it ended, and what happened on the way; ``spec`` may have fewer units if pruned.
+
+    Predictions rest on q to the power 1/``temperature`` (`cavity.ep.temper`).
+    """
 
     spec: ModelSpec
     state: EPState
@@ -66,6 +69,7 @@ class Solution(NamedTuple):
     history: tuple[Record, ...]
     step: Step
     mismatch: float
+    temperature: float = 1.0
 
     @property
     def converged(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.ep.evidence import look_at_rows
-from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, unit_moments
+from cavity.ep.latent import left_out_moments
 from cavity.ep.noise import features
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState
@@ -46,14 +46,10 @@ def leave_one_out(spec: ModelSpec, data: TrainingData, state: EPState) -> LeaveO
     step = replace(Step(), fraction=1.0)
     visit = look_at_rows(spec, data, state, step)
     q = held(state.posterior, features(spec, data.X))
-    cav = cavities(Gaussian(state.posterior.w.h_mean, state.posterior.w.h_var), state.rows, q, 1.0)
-    g = unit_moments(spec, cav.h)
-    a_g = np.einsum("nj,nj->n", cav.v_image, g.mean)
-    quad = np.einsum("nj,nj->n", g.mean, g.mean @ q.v_cov) + cav.v_gain * a_g**2
-    f = function_moments(spec, g, cav.v_mean, cavity_entries(q.v_cov, cav), quad)
+    f, proper = left_out_moments(spec, state, q)
     n = data.n_rows
     noise = Gaussian(q.noise.mean + np.zeros(n), np.zeros(n))
-    improper = ~(cav.v_proper & cav.h_proper.all(axis=1))
+    improper = ~proper
     if np.all(q.noise.var > 0.0):
         tau = 1.0 / q.noise.var - state.rows.noise[0]
         ok = tau * q.noise.var > 1e-9

@@ -13,6 +13,7 @@ from cavity.ep.evidence import log_evidence
 from cavity.ep.guide import FEATURES
 from cavity.ep.latent import latent_moments
 from cavity.ep.solve import Solution
+from cavity.ep.temper import predictive_state
 from cavity.model.data import Prepared, check_inputs, check_vector
 from cavity.result import predict
 from cavity.result.loo import LeaveOneOut, leave_one_out
@@ -32,12 +33,14 @@ class FittedPosterior:
     """The posterior of a `Solution` over prepared data; everything comes back in the units of X and y.
 
     ``noise_shift`` is added to the log noise variance in ``state`` and all that comes of it
-    (`cavity.result.mixture` tells why); the solution stays what EP made of the data.
+    (`cavity.result.mixture` tells why), and q has the temperature of the solution (`cavity.ep.temper`); the
+    solution stays what EP made of the data.
     """
 
     def __init__(self, prepared: Prepared, solution: Solution, noise_shift: float = 0.0) -> None:
         self.prepared, self.solution, self.noise_shift = prepared, solution, noise_shift
-        self.spec, self.state = solution.spec, noises.shifted(solution.spec, solution.state, noise_shift)
+        self.spec = solution.spec
+        self.state = noises.shifted(self.spec, predictive_state(prepared.data, solution), noise_shift)
 
     def _design(self, X: Any) -> FloatArray:
         X = check_inputs(X)

@@ -16,6 +16,7 @@ from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Record, solve
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, RowSites, zero_row_sites
+from cavity.ep.temper import with_temperature
 from cavity.ep.warm_up import default_step
 from cavity.model.data import Prepared, on_grid
 from cavity.result.mixture import MixturePosterior
@@ -96,15 +97,9 @@ def resume(
         # damping that an earlier run had to cut stays cut
         step = replace(step, damping=min(step.damping, component.solution.step.damping))
         stage = Stage("resume", step, options.max_iter, options.tol)
-        solutions.append(
-            solve(
-                component.spec,
-                new.data,
-                state,
-                Schedule((stage,)),
-                n_threads=options.n_threads,
-                time_limit=clock.left,
-                callback=callback,
-            )
-        )
+        more = solve(
+            component.spec, new.data, state, Schedule((stage,)),
+            n_threads=options.n_threads, time_limit=clock.left, callback=callback,
+        )  # fmt: skip
+        solutions.append(more if component.solution.temperature == 1.0 else with_temperature(new.data, more))
     return stack(new.data, solutions) if solutions else None
