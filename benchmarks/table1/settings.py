@@ -97,7 +97,7 @@ SETS = {
     "crime": _set(
         "Crime, target √y",
         "crime",
-        _plans(10, mc=Plan(1, FEW), gp=Plan(5, {"restarts": 1}), gp_ard=Plan(2, {"restarts": 0})),
+        _plans(10, mc=Plan(1, FEW), gp=Plan(10, {"restarts": 1}), gp_ard=Plan(2, {"restarts": 0})),
     ),
     "crime_raw": _set("Crime, target y", "crime", _plans(3, gp=Plan(3, {"restarts": 1})), target=None),
     "kin40k": _set(
