@@ -7,8 +7,11 @@ from scipy.special import log_ndtr
 import cavity
 from cavity import EPClassifier, EPRegressor
 from cavity.ep.ensemble import loo_densities, unseen_densities
+from cavity.ep.inclusion import has_inclusion
 from cavity.ep.temper import PULL, predictive_state, tempered, with_temperature
 from cavity.result.loo import leave_one_out
+from cavity.result.mixture import MixturePosterior
+from cavity.result.relevance import input_inclusion
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
 
@@ -79,6 +82,21 @@ def test_predictions_rest_on_it_and_the_evidence_does_not(model, few_rows):
     density = unseen_densities(data, solution, unseen)
     np.testing.assert_allclose(density, component.log_density(X, 2.0 * y - 1.0), atol=1e-6)
     assert density.mean() > plain.log_density(X, 2.0 * y - 1.0).mean()
+
+
+def test_inclusion_is_what_ep_found(few_rows):
+    X, y, *_ = few_rows
+    rng = np.random.default_rng(5)
+    one = X[:, :1] + 0.2 * rng.normal(size=(40, 1))  # an input that says it all, among idle ones
+    table = np.hstack([one, rng.normal(size=(40, 199))])
+    fit = EPClassifier(random_state=0).fit(table, (one[:, 0] > np.median(one)).astype(int))
+    slabs = [c for c in fit.posterior_.components if has_inclusion(c.spec)]
+    assert slabs and slabs[0].solution.temperature != 1.0
+    main, q = slabs[0], slabs[0].solution
+    plain = MixturePosterior([type(main)(main.prepared, q._replace(temperature=1.0))], np.ones(1))
+    tempered = MixturePosterior([main], np.ones(1))
+    columns = np.arange(200)[:, None]
+    np.testing.assert_array_equal(input_inclusion(tempered, columns), input_inclusion(plain, columns))
 
 
 def test_it_is_saved_and_chosen_again_when_the_fit_goes_on(model, few_rows, tmp_path):

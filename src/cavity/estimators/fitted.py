@@ -98,7 +98,7 @@ class FittedModel(BaseEstimator):
         main = self.posterior_.main
         if not has_inclusion(main.spec):
             raise AttributeError('inclusion_ needs a prior with a spike at zero: prior="spike-and-slab".')
-        return inclusion_probabilities(main.spec, main.state)[:, : self.n_features_in_]
+        return inclusion_probabilities(main.spec, main.solution.state)[:, : self.n_features_in_]
 
     @property
     def relevance_(self) -> Relevance:

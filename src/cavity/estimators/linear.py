@@ -72,7 +72,7 @@ class EPLinear(EPEstimator):
         main = self.posterior_.main
         if not has_inclusion(main.spec):
             raise AttributeError('inclusion_ needs a prior with a spike at zero: prior="spike-and-slab".')
-        return inclusion_probabilities(main.spec, main.state)[0, : self.n_features_in_]
+        return inclusion_probabilities(main.spec, main.solution.state)[0, : self.n_features_in_]
 
     def _prior_inclusion(self) -> float:
         """Of one fitted model."""

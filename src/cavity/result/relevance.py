@@ -186,8 +186,9 @@ def input_inclusion(posterior: MixturePosterior, columns: Sequence[IntArray]) ->
         return None
     out = np.zeros(len(columns))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
-        in_use = unit_effects(component.spec, component.prepared.data, component.state) >= UNUSED
-        outside = 1.0 - np.nan_to_num(inclusion_probabilities(component.spec, component.state)[in_use])
+        spec, state = component.spec, component.solution.state  # as EP made it: a temperature is for f
+        in_use = unit_effects(spec, component.prepared.data, state) >= UNUSED
+        outside = 1.0 - np.nan_to_num(inclusion_probabilities(spec, state)[in_use])
         out += share * np.array([1.0 - np.prod(outside[:, block]) for block in columns])
     return out
 
