@@ -179,7 +179,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 linear_options(options, adapts, diagonal),
                 kind,
             )
-            for how, kind, adapts in wide_models(self.n_features_in_)
+            for how, kind, adapts in wide_models(self.n_features_in_, spec.likelihood.sign)
         ]
 
     @property

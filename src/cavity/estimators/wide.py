@@ -31,6 +31,7 @@ DAMPING = 0.8
 RIDGE_VARS = (0.1, 1.0, 10.0, 100.0)
 # The same of horseshoes, were their weights Gaussian. In between: some inputs say much, many a little.
 HORSESHOE_VARS = (0.03, 0.3, 3.0)
+LARGE_HORSESHOE = 30.0  # of classes too, whose fits learn how sure they may be (`cavity.ep.temper`)
 TOL = 1e-3  # a network's is larger, whose sweeps cost far more
 
 STRAIGHT = Output(fixed=np.array([1.0, 0.0]))  # one linear unit that is the whole function
@@ -52,7 +53,7 @@ class Wide(NamedTuple):
     adapts: bool = False
 
 
-def wide_models(n_inputs: int) -> list[Wide]:
+def wide_models(n_inputs: int, classes: bool = False) -> list[Wide]:
     """Linear models for many inputs and few rows.
 
     Where many inputs say a little a ridge of the right size does best, where few say it all a spike and slab,
@@ -62,7 +63,8 @@ def wide_models(n_inputs: int) -> list[Wide]:
     line = {**line, "interactions": None}
     sparse, hyperprior = spike_and_slab(n_inputs)
     slab = {"prior": sparse, "scale_prior": hyperprior, "prior_var": None}
-    scales = [("gaussian", var) for var in RIDGE_VARS] + [("horseshoe", var) for var in HORSESHOE_VARS]
+    horseshoes = (*HORSESHOE_VARS, LARGE_HORSESHOE) if classes else HORSESHOE_VARS
+    scales = [("gaussian", var) for var in RIDGE_VARS] + [("horseshoe", var) for var in horseshoes]
     held = [Wide({**line, "prior": prior, "prior_var": var / n_inputs}, prior) for prior, var in scales]
     return [Wide({**line, **slab}, "spike-and-slab", adapts=True), *held]
 
