@@ -9,6 +9,7 @@ from cavity import EPClassifier, EPRegressor
 from cavity.ep.ensemble import loo_densities, unseen_densities
 from cavity.ep.inclusion import has_inclusion
 from cavity.ep.temper import PULL, predictive_state, tempered, with_temperature
+from cavity.estimators.wide import LARGE_HORSESHOE, wide_models
 from cavity.result.loo import leave_one_out
 from cavity.result.mixture import MixturePosterior
 from cavity.result.relevance import input_inclusion
@@ -30,6 +31,14 @@ def few_rows():
 def model(few_rows):
     X, y, *_ = few_rows
     return EPClassifier(random_state=0).fit(X, y)
+
+
+def test_classes_try_one_size_more():
+    """Of horseshoes: where a fit knows how sure it may be, large ones are of use too."""
+    kinds = [[m.kind for m in wide_models(300, classes)] for classes in (False, True)]
+    assert kinds[1].count("horseshoe") == kinds[0].count("horseshoe") + 1
+    sizes = [m.how["prior_var"] for m in wide_models(300, True) if m.kind == "horseshoe"]
+    assert sizes == sorted(sizes) and sizes[-1] == pytest.approx(LARGE_HORSESHOE / 300)
 
 
 def coldest(model):
