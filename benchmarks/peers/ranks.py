@@ -60,10 +60,10 @@ def _first(rows: Sequence[Row], what: str, sets: Sequence[str]) -> Bar:
     if CAVITY not in found:
         return Bar(what, "first in mean rank of lpd", None, 1.0, None)
     ours, n_sets = found[CAVITY]
-    best = min(
-        (rank for method, (rank, n) in found.items() if method != CAVITY and n == n_sets), default=ours
-    )
-    whole = n_sets == len(sets)
+    others = [rank for method, (rank, n) in found.items() if method != CAVITY and n == n_sets]
+    if not others:  # nobody to be compared with
+        return Bar(what, "first in mean rank of lpd", ours, 1.0, None)
+    best, whole = min(others), n_sets == len(sets)
     return Bar(
         what, f"first in mean rank of lpd; best other {best:.3g}", ours, best, ours <= best if whole else None
     )

@@ -113,6 +113,8 @@ def test_bar_is_open_until_all_sets_are_there():
     rows = [row(name, split, *one) for name in UCI for one in both for split in range(3)]
     assert bars(rows)[0].reached is True and bars(rows[2:])[0].reached is None
     assert bars(rows[1:])[0].wanted == 2.0  # of the sets that we have, not of the one that is missing
+    alone = [r for r in rows if r["method"] == CAVITY or r["set"] != UCI[0]]
+    assert bars(alone)[0].value is not None and bars(alone)[0].reached is None  # nobody else has all sets
     worse = [one | {"lpd": -one["lpd"]} for one in rows]
     assert bars(worse)[0].reached is False and bars(rows)[1].reached is None
 
