@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -129,8 +130,16 @@ def stop(process: BaseProcess) -> None:
 
 @contextmanager
 def environment() -> Iterator[None]:
-    """BLAS and friends of new processes on one thread; modules are found where this process finds them."""
-    wanted = ONE_THREAD | {"PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
+    """BLAS and friends of new processes on one thread; modules are found where this process finds them.
+
+    Compiled kernels are kept apart by the version of Numba: two environments that share the sources would
+    throw each other's away, and compile them within what is timed.
+    """
+    kernels = Path(__file__).resolve().parents[1] / ".cache" / "numba" / metadata.version("numba")
+    wanted = ONE_THREAD | {
+        "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path),
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(kernels)),
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

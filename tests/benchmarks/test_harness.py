@@ -10,9 +10,11 @@ import textwrap
 import time
 from pathlib import Path
 
+import numba
 import pytest
 from benchmarks.harness import Task, command, differences
 from benchmarks.harness.benchmark import code_of, source_digest
+from benchmarks.harness.pool import environment
 from benchmarks.harness.summary import spread
 from tests.benchmarks.toys import toy
 
@@ -252,3 +254,13 @@ def test_tasks_differ_by_all_they_depend_on():
 
 def test_one_split_has_no_standard_error():
     assert spread([2.0])["se"] is None
+
+
+def test_environments_keep_their_compiled_kernels_apart(monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    with environment():
+        assert Path(os.environ["NUMBA_CACHE_DIR"]).name == numba.__version__
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+    with environment():
+        assert os.environ["NUMBA_CACHE_DIR"] == "elsewhere"
