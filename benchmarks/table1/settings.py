@@ -106,7 +106,7 @@ SETS = {
         _plans(
             1,
             n_hidden=30,
-            mc=Plan(1, {"chains": 1, "warmup": 400, "draws": 400}),
+            mc=Plan(1, {"chains": 1, "warmup": 2000, "draws": 2000, "thin": 4}),
             gp=Plan(1, {"restarts": 0}),
             gp_ard=Plan(1, {"restarts": 0, "max_iter": 200}),
             units=True,

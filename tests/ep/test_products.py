@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import check_grad
 from tests.invariants.problems import wavy_data
 
-from cavity.ep import map_start
+from cavity.ep import map_objective
 from cavity.ep.ensemble import mean_loo
 from cavity.ep.ladder import fit_ensemble
 from cavity.ep.latent import latent_moments
@@ -90,13 +90,13 @@ def test_gradient_of_the_map_fit():
     """∂f/∂h of the products, by differences of the whole objective at a random point."""
     spec, rng = spec_of(3, [(0, 1), (1, 2)]), np.random.default_rng(0)
     h, v = rng.normal(size=(5, 3)), rng.normal(size=spec.n_outputs)
-    _, slope = map_start._output_inputs(spec, h, v)
+    _, slope = map_objective.output_inputs(spec, h, v)
     for i in range(5):
 
         def f(x, i=i):
             moved = h.copy()
             moved[i] = x
-            return float(map_start._output_inputs(spec, moved, v)[0][i] @ v)
+            return float(map_objective.output_inputs(spec, moved, v)[0][i] @ v)
 
         assert check_grad(f, lambda x, i=i: slope[i], h[i]) < 1e-6
 

@@ -1,9 +1,9 @@
-"""Thin QR factors, whatever the matrix."""
+"""Thin QR factors, whatever the matrix; quadratic forms."""
 
 import numpy as np
 import pytest
 
-from cavity.numerics.linalg import thin_qr
+from cavity.numerics.linalg import ROWS, WIDE, squared_lengths, thin_qr
 
 
 def tall(condition, rows=200, columns=12):
@@ -30,3 +30,16 @@ def test_thin_qr_of_matrices_without_full_rank(A):
     reference, _ = np.linalg.qr(A)
     assert Q.shape == reference.shape
     np.testing.assert_allclose(Q @ U, A, atol=1e-14)
+
+
+@pytest.mark.parametrize("width", [3, WIDE, 70])
+@pytest.mark.parametrize("rows", [0, 5, 2 * ROWS + 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_squared_lengths_are_quadratic_forms(width, rows, order):
+    rng = np.random.default_rng(1)
+    Z, factor = (
+        np.asarray(rng.normal(size=(rows, width)), order=order),
+        np.triu(rng.normal(size=(width, width))),
+    )
+    expected = np.sum((Z @ factor @ factor.T) * Z, axis=1)
+    np.testing.assert_allclose(squared_lengths(Z, factor), expected, rtol=1e-12)

@@ -46,14 +46,19 @@ class Units(Protocol):
 def unit_values(units: Units, h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scaled unit outputs and their derivatives, (n, K) each."""
     g, slope = np.empty_like(h), np.empty_like(h)
+    fill_unit_values(units, h, g, slope)
+    return g, slope
+
+
+def fill_unit_values(units: Units, h: FloatArray, g: FloatArray, slope: FloatArray) -> None:
+    """The same into ``g`` and ``slope``."""
     if (units.kinds >= 0).all():
         with announced(unit_outputs):
             unit_outputs(h, units.kinds, units.activation_scale, g, slope)
-        return g, slope
+        return
     for k, activation in enumerate(units.activations):
         g[:, k] = units.activation_scale[k] * activation(h[:, k])
         slope[:, k] = units.activation_scale[k] * activation.slope(h[:, k])
-    return g, slope
 
 
 def guided(noise: Noise, spec: ModelSpec, data: TrainingData, state: EPState) -> Noise:

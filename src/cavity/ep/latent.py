@@ -8,6 +8,7 @@ from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, 
 from cavity.ep.row_visit import HeldPosterior
 from cavity.ep.state import EPState, OutputPosterior, Posterior, WeightPosterior
 from cavity.model.spec import ModelSpec
+from cavity.numerics.linalg import squared_lengths
 from cavity.types import FloatArray, Gaussian
 
 
@@ -20,15 +21,13 @@ def activation_marginals(spec: ModelSpec, w: WeightPosterior, X: FloatArray) -> 
         if w.factor.shape[1] == 1 and w.factor.shape[2] == X.shape[1] and X.shape[1] > 1:  # diagonal
             var[:, k] = (X * X) @ w.var[k]
         elif basis.rotation is None:
-            image = X @ w.factor[k]
-            var[:, k] = np.einsum("nr,nr->n", image, image)
+            var[:, k] = squared_lengths(X, w.factor[k])
         else:
             assert basis.root is not None
             white = X * basis.root[k]
             inside = white @ basis.rotation[k]
-            image = inside @ w.factor[k]
             outside = np.sum(white**2, axis=1) - np.sum(inside**2, axis=1)
-            var[:, k] = np.maximum(outside, 0.0) + np.sum(image**2, axis=1)
+            var[:, k] = np.maximum(outside, 0.0) + squared_lengths(inside, w.factor[k])
     return Gaussian(mean, np.maximum(var, np.finfo(float).tiny))
 
 

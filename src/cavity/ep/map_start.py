@@ -1,9 +1,6 @@
 r"""Start EP at a MAP network: L-BFGS on the same model, then sites of the linearised network.
 
-The objective is the negative log posterior at a held noise variance s² and Gaussian weight priors,
-
-.. math:: -\sum_i w_i \log p(y_i \mid f_i, \log s^2) + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
-          - \sum_k \log p(v_k) + \frac{v_0^2}{2\sigma_{v_0}^2},\qquad v_k \ge 0 .
+The objective is that of `cavity.ep.map_objective`, at a held noise variance s² and Gaussian weight priors.
 
 With b_ik = ∂f_i/∂h_ik = v_k s_k g'(h_ik) (and what products of units add), d_i = ∂ log p/∂f_i and
 λ_i = -∂² log p/∂f_i² (zero where negative), the sites τ_ik = b_ik² λ_i, ν_ik = τ_ik h_ik + b_ik d_i and
@@ -14,25 +11,22 @@ For Gaussian noise d_i = (y_i - f_i)/s² and λ_i = 1/s².
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from cavity.ep.guide import unit_values
 from cavity.ep.latent import latent_moments
+from cavity.ep.map_objective import MapObjective, output_inputs, output_prior
 from cavity.ep.starts import state_from_sites
 from cavity.ep.state import EPState, PriorSites, RowSites, exact_output_precisions
 from cavity.model.data import TrainingData
-from cavity.model.interactions import with_products
 from cavity.model.spec import ModelSpec
 from cavity.types import FloatArray, Gaussian, Natural
 
 MIN_OUTPUT = 1e-3  # output weights stay above this in the MAP fit: a unit at zero gets no gradient
 PRUNED_VAR = 1e-8  # prior variance of inputs that are held at zero
 NOTHING_TOLD = 1e-6  # share of a weight that the data tell, below which it is held at zero
-CHUNK = 1024  # rows of one pass of the MAP fit: what it works on stays in the processor's cache
 NOISE_RANGE = (1e-6, 0.5)  # of the residual variance EP begins with, standardised target
 
 
@@ -43,26 +37,6 @@ class MapNetwork(NamedTuple):
     v: FloatArray
     objective: float
     n_iter: int
-
-
-def _output_inputs(spec: ModelSpec, h: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What the output layer sees, (n, J), and ∂f/∂h, (n, K), at output weights v."""
-    g, slope = unit_values(spec, h)
-    along = np.broadcast_to(v[: spec.n_hidden], g.shape)
-    for p, (a, b) in enumerate(spec.pairs):
-        size = spec.pair_scale[p] * v[spec.n_hidden + p]
-        along = along.copy() if p == 0 else along
-        along[:, a] += size * g[:, b]
-        along[:, b] += size * g[:, a]
-    seen = np.ones((len(g), spec.n_outputs))
-    seen[:, :-1] = with_products(g, spec.pairs, spec.pair_scale)
-    return seen, np.multiply(slope, along, out=slope)
-
-
-def _prior_slope(spec: ModelSpec, v: FloatArray) -> tuple[float, FloatArray]:
-    """-log p(v) of the output prior and its derivative."""
-    prior, log_var = spec.output.prior, math.log(spec.output.scale_var)
-    return -float(np.sum(prior.log_density(v, log_var))), -prior.slope(v, log_var)
 
 
 def map_network(
@@ -88,10 +62,7 @@ def map_network(
     """
     K, d = spec.group_of.shape
     on = np.flatnonzero(weight_var > 0.0)
-    X, m = np.ascontiguousarray(data.X[:, on]), len(on)
-    log_scale = float(np.log(noise_var))
-    top = spec.likelihood.peak(data.y, log_scale, data.row_var).log_density
-    lam = 1.0 / weight_var[on]
+    m = len(on)
     if init is None:
         size = np.sqrt(
             np.minimum(weight_var[on], 1.0) / max(1.0, np.sum(np.minimum(weight_var[on], 1.0)) / 2.0)
@@ -101,34 +72,12 @@ def map_network(
     else:
         w, v = init.w[:, on], init.v
     fixed = spec.output.fixed
-    exact = exact_output_precisions(spec)
-    chunks = [slice(first, first + CHUNK) for first in range(0, data.n_rows, CHUNK)]
-
-    def objective(z: FloatArray) -> tuple[float, FloatArray]:
-        w = z[: K * m].reshape(K, m)
-        v = z[K * m :] if fixed is None else fixed
-        value, grad_w, grad_v = 0.5 * float(np.sum(w * w * lam)), w * lam, v * exact
-        for rows in chunks:
-            z, slope = _output_inputs(spec, X[rows] @ w.T, v)
-            fit = spec.likelihood.derivatives(data.y[rows], z @ v, log_scale, data.row_var[rows])
-            pull = data.weight[rows] * fit.d1
-            value += float(data.weight[rows] @ (top[rows] - fit.value))
-            slope *= pull[:, None]
-            grad_w -= slope.T @ X[rows]
-            grad_v -= pull @ z
-        if fixed is not None:
-            return value, grad_w.ravel()
-        prior, prior_grad = _prior_slope(spec, v[:K])
-        value += prior + 0.5 * float(v**2 @ exact)
-        grad_v[:K] += prior_grad
-        return value, np.concatenate([grad_w.ravel(), grad_v])
-
     start = w.ravel() if fixed is not None else np.concatenate([w.ravel(), v])
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * (K * m)
     if fixed is None:
         bounds += [(MIN_OUTPUT, None)] * K + [(None, None)] * (len(spec.pairs) + 1)
     result = minimize(
-        objective,
+        MapObjective(spec, data, on, float(np.log(noise_var)), weight_var),
         start,
         jac=True,
         method="L-BFGS-B",
@@ -143,7 +92,7 @@ def map_network(
 
 def fitted_values(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> FloatArray:
     """f of every row."""
-    return _output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
+    return output_inputs(spec, data.X @ network.w.T, network.v)[0] @ network.v
 
 
 def residual_var(spec: ModelSpec, data: TrainingData, network: MapNetwork) -> float:
@@ -161,7 +110,7 @@ def prior_vars(
     square of an input's weights by the share of them that the data tell. An input that only follows the
     noise shrinks by the ratio of its residuals to ``noise_var`` with each step; none grows faster than by EM.
     """
-    direction, b = _output_inputs(spec, data.X @ network.w.T, network.v)
+    direction, b = output_inputs(spec, data.X @ network.w.T, network.v)
     fit = spec.likelihood.derivatives(data.y, direction @ network.v, float(np.log(noise_var)), data.row_var)
     weight = data.weight * np.maximum(-fit.d2, 0.0)
     told = np.mean(1.0 - 1.0 / (1.0 + weight_var * ((b * b * weight[:, None]).T @ data.X**2)), axis=0)
@@ -187,7 +136,7 @@ def linearised_state(
     """Sites of the network linearised at the MAP weights; θ held at log s²."""
     K, d = spec.group_of.shape
     h = data.X @ network.w.T
-    direction, b = _output_inputs(spec, h, network.v)
+    direction, b = output_inputs(spec, h, network.v)
     f = direction @ network.v
     fit = spec.likelihood.derivatives(data.y, f, float(np.log(noise_var)), data.row_var)
     lam = np.maximum(-fit.d2, 0.0) * np.ones_like(f)
@@ -204,7 +153,7 @@ def linearised_state(
     zero = np.zeros((K, d))
     tau_v = exact_output_precisions(spec)
     if spec.output.fixed is None:
-        _, gradient = _prior_slope(spec, network.v[:K])
+        _, gradient = output_prior(spec, network.v[:K])
         tau_v[:K] = np.maximum(gradient / np.maximum(network.v[:K], MIN_OUTPUT), 1e-6)
     priors = PriorSites(
         Natural(np.broadcast_to(1.0 / var, (K, d)).copy(), zero),

@@ -14,7 +14,7 @@ import numpy as np
 from cavity.ep.state import Basis, OutputPosterior, PriorSites, RowSites, WeightPosterior
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
-from cavity.numerics.linalg import gaussian_log_partition, inverse_factor, thin_qr
+from cavity.numerics.linalg import gaussian_log_partition, inverse_factor, squared_lengths, thin_qr
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 RowMap = Callable[..., Iterable[Any]]
@@ -134,8 +134,7 @@ def marginals(
         for u, k in enumerate(units):
             Z = basis.design[k % basis.design.shape[0], rows]
             mean.append(Z @ z_mean[u])
-            image = Z @ factor[u]
-            var.append(np.einsum("nr,nr->n", image, image))
+            var.append(squared_lengths(Z, factor[u]))
         return np.stack(mean, axis=1), np.stack(var, axis=1)
 
     parts = list(row_map(block, row_blocks(n)))

@@ -14,10 +14,14 @@ PATIENCE = 1.0  # seconds; loading from the disk cache takes about 0.3
 MESSAGE = "cavity: compiling its numerical kernels (once per installation, ten to fifteen seconds) …"
 
 
+_ready: set[Any] = set()  # kernels that have run: asking Numba takes as long as a small kernel
+
+
 @contextmanager
 def announced(kernel: Any) -> Iterator[None]:
     """Log a warning-level line when the first call of a kernel takes longer than a cache hit would."""
-    if kernel.signatures:
+    if kernel in _ready or kernel.signatures:
+        _ready.add(kernel)
         yield
         return
     timer = threading.Timer(PATIENCE, logger.warning, (MESSAGE,))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from cavity.numerics.normal import LOG_2PI
 from cavity.types import FloatArray, Floats
 
+WIDE, ROWS = 32, 1024  # columns from which half of a product pays, and rows of it that stay in the cache
 NEARLY_ORTHOGONAL = 1e-3  # largest entry of QᵀQ - I from which one more pass leads to rounding
 
 
@@ -20,6 +21,19 @@ def inverse_factor(precision: FloatArray) -> FloatArray | None:
         return None
     inverse, info = lapack.dtrtri(lower, lower=1)
     return np.ascontiguousarray(inverse.T) if info == 0 else None
+
+
+def squared_lengths(Z: FloatArray, factor: FloatArray) -> FloatArray:
+    """zᵀ C Cᵀ z of the rows of Z, (n,), for an upper triangular C: the variances of zᵀw, w ~ N(·, C Cᵀ)."""
+    if len(factor) < WIDE or not Z.flags.c_contiguous:
+        image = Z @ factor
+        return np.einsum("nr,nr->n", image, image)
+    out, upper = np.empty(len(Z)), np.asfortranarray(factor)
+    for first in range(0, len(Z), ROWS):
+        rows = slice(first, first + ROWS)
+        image = blas.dtrmm(1.0, upper, Z[rows].T, lower=0, trans_a=1)
+        np.einsum("rn,rn->n", image, image, out=out[rows])
+    return out
 
 
 def thin_qr(A: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -15,7 +15,7 @@ where they are sure, probabilities lie too near to one half, and less noise make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from cavity.ep.ensemble import CARRYING
 from cavity.ep.solve import Solution, Status
 from cavity.model.data import Prepared
-from cavity.result.posterior import FittedPosterior, Predictive
+from cavity.result.posterior import AtRows, FittedPosterior, Predictive
 from cavity.result.predict import check_levels, invert, log_density
 from cavity.types import FloatArray, Gaussian
 
@@ -110,7 +110,9 @@ class MixturePosterior:
 
     def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
         """Moments of y; the spread between components counts as epistemic."""
-        parts = [c.predict(X, noise_var, plug_in) for c in self.components]
+        return self._moments([c.predict(X, noise_var, plug_in) for c in self.components])
+
+    def _moments(self, parts: list[Predictive]) -> Predictive:
         f = _mix(self.weights, [p.mean for p in parts], [p.epistemic_var for p in parts])
         aleatoric = np.asarray(sum(w * p.aleatoric_var for w, p in zip(self.weights, parts, strict=True)))
         return Predictive(f.mean, f.var + aleatoric, f.var, aleatoric)  # either part may be infinite
@@ -122,22 +124,23 @@ class MixturePosterior:
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x)."""
-        return self.distribution(X, noise_var)(y)
+        return self._cdf([c.at(X, noise_var) for c in self.components], y)
 
-    def distribution(self, X: Any, noise_var: Any = None) -> Callable[[Any], FloatArray]:
-        """The function y → P(Y <= y | x) of these rows."""
-        parts = [c.distribution(X, noise_var) for c in self.components]
-        return lambda y: sum(w * part(y) for w, part in zip(self.weights, parts, strict=True))
+    def _cdf(self, parts: list[AtRows], y: Any) -> FloatArray:
+        return np.asarray(sum(w * part.cdf(y) for w, part in zip(self.weights, parts, strict=True)))
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level."""
         levels = check_levels(levels)
         if len(self.components) == 1:
             return self.components[0].quantiles(X, levels, noise_var)
-        y, distribution = self.predict(X, noise_var), self.distribution(X, noise_var)
-        var = np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.noise_sd**2)
+        parts = [c.at(X, noise_var) for c in self.components]
+        y = self._moments([part.moments() for part in parts])
+        sd = np.sqrt(np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.noise_sd**2))
         discrete = self.main.spec.likelihood.discrete
-        columns = [invert(distribution, level, y.mean, 4.0 * np.sqrt(var), discrete) for level in levels]
+        columns = [
+            invert(lambda at: self._cdf(parts, at), level, y.mean, 4.0 * sd, discrete) for level in levels
+        ]
         return np.stack(columns, axis=1)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +26,44 @@ class Predictive(NamedTuple):
     var: FloatArray
     epistemic_var: FloatArray
     aleatoric_var: FloatArray
+
+
+class AtRows(NamedTuple):
+    """What a fitted network says of some rows: f, the log noise variance there, known variances beside it.
+
+    These are of the standardised target; the answers are in the units of y.
+    """
+
+    fitted: FittedPosterior
+    f: Gaussian
+    noise: Gaussian
+    row_var: FloatArray
+
+    def moments(self, plug_in: bool = False) -> Predictive:
+        """Moments of y."""
+        s, likelihood = self.fitted.prepared.scaling, self.fitted.spec.likelihood
+        y = predict.target_moments(self.f, self.noise, self.row_var, plug_in, likelihood)
+        scale = s.y_scale**2
+        known = scale * (self.f.var if likelihood.location else y.var - y.noise_var)
+        return Predictive(s.y_mean + s.y_scale * y.mean, scale * y.var, known, scale * y.noise_var)
+
+    def log_density(self, y: Any, plug_in: bool = False) -> FloatArray:
+        """log p(y | x)."""
+        likelihood = self.fitted.spec.likelihood
+        out = predict.log_density(self._target(y), self.f, self.noise, self.row_var, plug_in, likelihood)
+        return out - np.log(self.fitted.prepared.scaling.y_scale)
+
+    def cdf(self, y: Any) -> FloatArray:
+        """P(Y <= y | x)."""
+        return predict.cdf(self._target(y), self.f, self.noise, self.row_var, self.fitted.spec.likelihood)
+
+    def quantiles(self, levels: Any) -> FloatArray:
+        """Quantiles of y, one column per level."""
+        s, likelihood = self.fitted.prepared.scaling, self.fitted.spec.likelihood
+        return s.y_mean + s.y_scale * predict.quantiles(levels, self.f, self.noise, self.row_var, likelihood)
+
+    def _target(self, y: Any) -> FloatArray:
+        return self.fitted.prepared.scaling.target(check_vector(y, len(self.f.mean), "y"))
 
 
 class FittedPosterior:
@@ -55,51 +92,27 @@ class FittedPosterior:
         s = self.prepared.scaling
         return Gaussian(s.y_mean + s.y_scale * f.mean, s.y_scale**2 * f.var)
 
-    def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
-        """Moments of y at new rows; ``noise_var`` are known noise variances of those rows."""
-        s = self.prepared.scaling
+    def at(self, X: Any, noise_var: Any = None) -> AtRows:
+        """What the network says of new rows, worked out once; ``noise_var`` are known noise variances."""
         design = self._design(X)
         f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
-        row_var = self._row_var(noise_var, len(f.mean))
-        y = predict.target_moments(f, noise, row_var, plug_in, self.spec.likelihood)
-        scale = s.y_scale**2
-        known = scale * (f.var if self.spec.likelihood.location else y.var - y.noise_var)
-        return Predictive(s.y_mean + s.y_scale * y.mean, scale * y.var, known, scale * y.noise_var)
+        return AtRows(self, f, noise, self._row_var(noise_var, len(f.mean)))
+
+    def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
+        """Moments of y at new rows; ``noise_var`` are known noise variances of those rows."""
+        return self.at(X, noise_var).moments(plug_in)
 
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log p(y | x) per row, in the units of y."""
-        s = self.prepared.scaling
-        design = self._design(X)
-        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
-        target = s.target(check_vector(y, len(f.mean), "y"))
-        row_var = self._row_var(noise_var, len(f.mean))
-        out = predict.log_density(target, f, noise, row_var, plug_in, self.spec.likelihood)
-        return out - np.log(s.y_scale)
+        return self.at(X, noise_var).log_density(y, plug_in)
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level."""
-        s = self.prepared.scaling
-        design = self._design(X)
-        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
-        row_var = self._row_var(noise_var, len(f.mean))
-        return s.y_mean + s.y_scale * predict.quantiles(levels, f, noise, row_var, self.spec.likelihood)
+        return self.at(X, noise_var).quantiles(levels)
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x) per row."""
-        return self.distribution(X, noise_var)(y)
-
-    def distribution(self, X: Any, noise_var: Any = None) -> Callable[[Any], FloatArray]:
-        """The function y → P(Y <= y | x) of these rows; what does not depend on y is worked out once."""
-        s = self.prepared.scaling
-        design = self._design(X)
-        f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
-        row_var = self._row_var(noise_var, len(f.mean))
-
-        def at(y: Any) -> FloatArray:
-            target = s.target(check_vector(y, len(f.mean), "y"))
-            return predict.cdf(target, f, noise, row_var, self.spec.likelihood)
-
-        return at
+        return self.at(X, noise_var).cdf(y)
 
     def _noise(self, design: FloatArray) -> Gaussian:
         """q of the log noise variance, of each row where it depends on the inputs."""

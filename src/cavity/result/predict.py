@@ -11,7 +11,8 @@ from cavity.numerics.quadrature import gauss_hermite
 from cavity.types import FloatArray, Gaussian
 
 NOISE_NODES = 24  # Gauss–Hermite nodes over q(θ); exact to 1e-10 in the density up to sd(θ) = 1
-FEW_NODES, NARROW = 12, 0.1  # enough up to this sd(θ): to 1e-9 at six noise sds from f
+# Fewer are enough up to these sds of θ: to 1e-9 in the density at six noise sds from f.
+FEW_NODES = ((0.02, 5), (0.05, 6), (0.1, 9))
 _GAUSSIAN = GaussianLikelihood()
 
 
@@ -20,7 +21,8 @@ def scale_nodes(noise: Gaussian, plug_in: bool = False) -> tuple[FloatArray, Flo
     mean, var = np.reshape(noise.mean, (-1, 1)), np.reshape(noise.var, (-1, 1))
     if plug_in or not np.any(var > 0.0):
         return np.asarray(mean, float), np.array([1.0])
-    nodes, weights = gauss_hermite(FEW_NODES if np.max(var) <= NARROW**2 else NOISE_NODES)
+    widest = float(np.sqrt(np.max(var)))
+    nodes, weights = gauss_hermite(next((count for sd, count in FEW_NODES if widest <= sd), NOISE_NODES))
     return mean + np.sqrt(var) * nodes, np.asarray(weights)
 
 
