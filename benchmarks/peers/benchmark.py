@@ -38,7 +38,7 @@ def methods(of: Set) -> Iterator[tuple[str, int, dict[str, Any]]]:
     for name, peer in peers.PEERS.items():
         found = peer.module_for(of.kind == CLASSES)
         if found is not None:
-            n_splits = min(of.n_splits, peer.large_splits if of.large else peer.splits)
+            n_splits = min(of.n_splits, peer.splits_of(of.large, of.kind == CLASSES))
             yield name, n_splits, about(name, peer, *found, peer.rows_of(of.n_rows))
 
 

@@ -1,8 +1,8 @@
 """The methods: where they are, what they need, and how much of each set they are given.
 
-All get the first three splits of a set, one of a large one, and slow methods a part of many rows; their rows
-say so, and methods are compared on the splits that they share. All splits of all sets would take days of two
-cores; `make bench-accuracy` has our own results on all of them.
+All get the first three splits of a set, one of a large one; slow methods fewer, or a part of many rows. Their
+rows say so, and methods are compared on the splits that they share. All splits of all sets would take days of
+two cores; `make bench-accuracy` has our own results on all of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ CPU_LIMIT = 240.0  # seconds of a task; what takes longer becomes a row that say
 class Peer(NamedTuple):
     """A module of `benchmarks.methods`, for numbers and, under ``classes``, for classes.
 
-    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one;
-    ``most_train`` rows are used of each training part, None for all of them. The module rests on
-    the files ``shared``; ``packages`` are those whose versions matter.
+    ``splits`` are those of a set with less than 2000 rows, ``large_splits`` of a larger one, ``class_splits``
+    at most those of a set of classes; ``most_train`` rows are used of each training part, None for all of
+    them. The module rests on the files ``shared``; ``packages`` are those whose versions matter.
     """
 
     module: str | None
@@ -26,6 +26,7 @@ class Peer(NamedTuple):
     both: bool = False  # one module that takes classes=True
     splits: int = 3
     large_splits: int = 1
+    class_splits: int = 3
     most_train: int | None = None
     shared: tuple[str, ...] = ("gaussian",)
     packages: tuple[str, ...] = ()
@@ -37,6 +38,11 @@ class Peer(NamedTuple):
         if self.both and self.module is not None:
             return self.module, {"classes": True}
         return None if self.classes is None else (self.classes, {})
+
+    def splits_of(self, large: bool, classes: bool) -> int:
+        """How many splits of a set it is given."""
+        some = self.large_splits if large else self.splits
+        return min(some, self.class_splits) if classes else some
 
     def rows_of(self, n_rows: int) -> int | None:
         """Training rows that are used of a set with so many, None for all; a tenth is held out."""
@@ -66,9 +72,13 @@ PEERS = {
     "ngboost": Peer("ng_boost", both=True, shared=WITH_SPREAD, packages=("ngboost",)),
     "deep_ensemble": Peer("deep_ensemble", both=True, shared=WITH_SPREAD, packages=("torch",)),
     "laplace_torch": Peer(
-        "laplace_net", both=True, shared=("gaussian", "classes"), packages=("laplace-torch", "torch")
+        "laplace_net",
+        both=True,
+        class_splits=1,
+        shared=("gaussian", "classes"),
+        packages=("laplace-torch", "torch"),
     ),
-    "pymc_bart": Peer("bart", both=True, shared=("classes",), packages=("pymc-bart", "pymc")),
+    "pymc_bart": Peer("bart", both=True, class_splits=1, shared=("classes",), packages=("pymc-bart", "pymc")),
     # Minutes a fit on some hundred rows: shown, not ranked.
     "ebm": Peer("ebm", both=True, splits=1, large_splits=0, shared=WITH_SPREAD, packages=("interpret-core",)),
 }
@@ -78,8 +88,8 @@ SELECTORS = {
     CAVITY: Selector("select_cavity", shared=("cavity_regressor",)),
     SPIKE: Selector("select_cavity", {"prior": "spike-and-slab"}, shared=("cavity_regressor",)),
     "gp_ard": Selector("select_gp", shared=("gp_ard", "gaussian")),
-    "lassonet": Selector("select_lassonet", packages=("lassonet", "torch")),
-    "ebm": Selector("select_ebm", shared=("ebm", *WITH_SPREAD), packages=("interpret-core",)),
+    "lassonet": Selector("select_lassonet", splits=1, packages=("lassonet", "torch")),
+    "ebm": Selector("select_ebm", splits=1, shared=("ebm", *WITH_SPREAD), packages=("interpret-core",)),
     "permuted_forest": Selector("select_permutation", shared=("mlp", *WITH_SPREAD)),
     "permuted_mlp": Selector("select_permutation", {"of": "mlp"}, shared=("mlp", *WITH_SPREAD)),
 }

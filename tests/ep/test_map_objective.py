@@ -57,14 +57,10 @@ def test_value(case, monkeypatch):
         w, K = z[:9].reshape(3, 3), spec.n_hidden
         v = z[9:] if spec.output.fixed is None else spec.output.fixed
         h = data.X[:, on] @ w.T
-        g = np.column_stack(
-            [s * a(h[:, k]) for k, (s, a) in enumerate(zip(spec.activation_scale, spec.activations))]
-        )
-        seen = [
-            *g.T,
-            *(r * g[:, a] * g[:, b] for r, (a, b) in zip(spec.pair_scale, spec.pairs)),
-            np.ones(len(g)),
-        ]
+        units = zip(spec.activation_scale, spec.activations, h.T, strict=True)
+        g = np.stack([scale * activation(each) for scale, activation, each in units], axis=1)
+        pairs = zip(spec.pair_scale, spec.pairs, strict=True)
+        seen = [*g.T, *(size * g[:, a] * g[:, b] for size, (a, b) in pairs), np.ones(len(g))]
         fit = spec.likelihood.log_density(data.y, np.stack(seen, 1) @ v, np.log(0.3), data.row_var)
         found = -data.weight @ fit + 0.5 * np.sum(w**2 / var[on])
         if spec.output.fixed is None:

@@ -159,3 +159,38 @@ def test_default_stack_holds_a_straight_border():
     assert "Linear" in kinds(model)
     again = EPClassifier(n_starts=2, max_iter=5).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
+def test_networks_are_weighed_on_folds_where_rows_are_few(monkeypatch):
+    """Twenty rows for each input, the bias one of them, are enough for leave-one-out."""
+    rng = np.random.default_rng(6)
+    seen = []
+    whole = engine.refitted
+
+    def told(best, *rest, **more):
+        seen.append([m.kind for m in best])
+        return whole(best, *rest, **more)
+
+    monkeypatch.setattr(engine, "refitted", told)
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=80) > 0.0
+    EPClassifier(n_starts=2, max_iter=3).fit(X, y)
+    assert seen == []
+    model = EPClassifier(n_starts=2, max_iter=3).fit(X[:79], y[:79])
+    assert seen == [["smooth", "sparse", "straight"]]
+    assert all(c.solution.temperature == 1.0 for c in model.posterior_.components)
+
+
+def test_folds_of_several_starts_are_predicted_by_their_mixture(straight_rows):
+    data, linear = straight_rows
+    bent = network(2, 2, prior="gaussian", likelihood=ProbitLikelihood())
+    member = Member(bent, FitOptions(n_starts=2, max_iter=4, tol=0.05))
+    density = refitted([member], data, Countdown(None))
+    fold = np.empty(60, dtype=int)
+    fold[np.argsort(data.y, kind="stable")] = np.arange(60) % FOLDS
+    rest, out = (type(data)(*(part[which] for part in data)) for which in (fold != 0, fold == 0))
+    again = fit_ensemble(bent, rest, member.options)
+    assert len(again.solutions) == 2
+    parts = np.stack([unseen_densities(rest, s, out) for s in again.solutions])
+    expected = np.log(np.exp(parts).T @ again.weights)
+    np.testing.assert_allclose(density[fold == 0, 0], expected, rtol=1e-10)

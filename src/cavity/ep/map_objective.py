@@ -3,8 +3,8 @@ r"""What a MAP fit minimises, with its gradient: the negative log posterior at a
 .. math:: -\sum_i w_i \log p(y_i \mid f_i, \log s^2) + \sum_{kj} \frac{w_{kj}^2}{2\lambda_j}
           - \sum_k \log p(v_k) + \frac{v_0^2}{2\sigma_{v_0}^2},\qquad v_k \ge 0 .
 
-L-BFGS asks for it thousands of times, on tables so small that the calls around the arithmetic count: what does
-not change between two of them is made once.
+L-BFGS asks for it thousands of times, on tables so small that the calls around the arithmetic count: what
+does not change between two of them is made once.
 """
 
 from __future__ import annotations
@@ -77,8 +77,13 @@ class MapObjective:
         for first in range(0, data.n_rows, CHUNK):
             part = slice(first, first + CHUNK)
             X = np.ascontiguousarray(data.X[part][:, on])
-            seen = (data.y[part], data.weight[part], data.row_var[part], top[part])
-            self.rows.append(_Rows(X, *seen, *room[:, : len(X)], pulled[: len(X)]))
+            h, g, slope = room[:, : len(X)]
+            self.rows.append(
+                _Rows(
+                    X, data.y[part], data.weight[part], data.row_var[part], top[part],
+                    h, g, slope, pulled[: len(X)],
+                )
+            )  # fmt: skip
 
     def __call__(self, z: FloatArray) -> tuple[float, FloatArray]:
         """The objective and its gradient."""

@@ -171,13 +171,18 @@ def assemble(
 
 
 def refresh_weights(
-    spec: ModelSpec, data: TrainingData, rows: RowSites, w: Natural, row_map: RowMap = map
+    spec: ModelSpec,
+    data: TrainingData,
+    rows: RowSites,
+    w: Natural,
+    row_map: RowMap = map,
+    basis: Basis | None = None,
 ) -> WeightPosterior | None:
-    """q(w) from all sites; None where improper."""
+    """q(w) from all sites; None where improper. ``basis`` saves making that of the same prior sites again."""
     form = spec.resolved_form(data.n_rows)
     if form == "diagonal":
         return refresh_diagonal(data, rows, w)
-    basis = make_basis(form, data.X, w)
+    basis = make_basis(form, data.X, w) if basis is None else basis
     units = np.arange(spec.n_hidden)
     lik_tau, lik_nu = gather(basis, data.weight, rows.h[0], rows.h[1], units, row_map)
     return assemble(basis, lik_tau, lik_nu, row_map=row_map)

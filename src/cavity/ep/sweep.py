@@ -148,7 +148,7 @@ def _in_blocks(
         shortened += cut + cut_noise
         rows = _write(rows, block, visit.sites._replace(h=h_sites, noise=noise_sites), whole)
     if size < n:  # incremental sums drift by rounding: build them anew once a sweep
-        fresh = post.refresh_weights(spec, data, rows, state.priors.w, row_map)
+        fresh = post.refresh_weights(spec, data, rows, state.priors.w, row_map, state.posterior.w.basis)
         w = fresh if fresh is not None else w
     if noises.level(noise).var > 0.0:
         fresh_noise = noises.refreshed(spec, data, rows.noise)
@@ -296,7 +296,7 @@ def _in_turn(
     active = active_mask(spec.n_hidden, step.active_units)
     visit, _, _, noise, shortened = visit_rows_in_turn(spec, data, state, step, active)
     rows = visit.sites
-    w = post.refresh_weights(spec, data, rows, state.priors.w)
+    w = post.refresh_weights(spec, data, rows, state.priors.w, basis=state.posterior.w.basis)
     if w is None:  # only where rounding spoilt a barely proper unit: keep the last good state
         return state.rows, state.posterior.w, noises.of(state.posterior), visit, shortened + 1
     if spec.noise.varies and noises.level(noise).var > 0.0:

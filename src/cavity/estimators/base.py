@@ -178,6 +178,7 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 self._model(prepared, 1, spec.likelihood, **noise, **how),
                 linear_options(options, adapts, diagonal),
                 kind,
+                tempered=True,
             )
             for how, kind, adapts in wide_models(self.n_features_in_, spec.likelihood.sign)
         ]

@@ -14,6 +14,9 @@ from cavity.model.likelihoods import Likelihood
 from cavity.model.spec import ModelSpec, Output
 
 FEWEST_UNITS = 3
+# Rows for each input below which leave-one-out flatters networks that choose among inputs, so that kinds are
+# weighed on folds that are fitted again.
+FEW_ROWS = 20
 # Where classes are far apart f must be large: by leave-one-out and inner folds, output weights of about three
 # are better than of one on four sets of five and worse on none. Models that begin at the zero start keep one.
 OUTPUT = Output(scale_var=10.0, bias_var=4.0)
@@ -38,7 +41,8 @@ class EPClassifier(EPClassification):
     prior : "auto", str or WeightPrior
         Family of the input weights, as for `EPRegressor`. "auto" stacks networks of several kinds on their
         leave-one-out probabilities: smooth ones (Gaussian weights of one scale), sparse ones (Laplace, one
-        scale per input) and a linear one; where inputs outnumber rows, the linear ones of `EPRegressor`.
+        scale per input) and linear ones; with less than twenty rows for each input the kinds are weighed on
+        three folds that are fitted again. Where inputs outnumber rows, the linear ones of `EPRegressor`.
     activation, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
 damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
@@ -150,4 +154,8 @@ feature_names_in_
         half = options.n_starts // 2
         networks = [Member(spec, replace(options, n_starts=options.n_starts - half))]
         networks += [Member(sparse, replace(options, n_starts=half))] if half else []
-        return [*networks, *straight]
+        members = [*networks, *straight]
+        if len(networks) < 2 or prepared.data.n_rows >= FEW_ROWS * spec.n_inputs:
+            return members
+        kinds = ("smooth", "sparse", *("straight" for _ in straight))
+        return [m._replace(kind=kind) for m, kind in zip(members, kinds, strict=True)]
