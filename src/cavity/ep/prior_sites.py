@@ -14,10 +14,6 @@ from cavity.model.spec import ModelSpec
 from cavity.numerics.linalg import scalar_log_partition
 from cavity.types import FloatArray, Gaussian, Natural
 
-# Mismatch below which prior sites are what they should be and nothing need be made anew: Gaussian priors of
-# held scales, where only rounding (1e-13) is left. A step from here would move no marginal by more.
-EXACT = 1e-10
-
 
 class PriorVisit(NamedTuple):
     """Proposals for prior sites with what they were computed from."""
@@ -203,7 +199,7 @@ def update_weight_priors(
         visit = visit_weight_priors(spec, state, fraction)
         if iteration == 0:
             first, skipped = visit.mismatch, visit.skipped
-        if visit.mismatch <= (tol if iteration > 0 else EXACT):
+        if visit.mismatch <= tol and iteration > 0:
             break
         share, cut = _scale_shares(spec, state, visit.scale, damping)
         shortened += cut
