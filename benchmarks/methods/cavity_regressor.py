@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cavity import EPRegressor
+from cavity.result.mixture import MixtureAtRows
 
 
 class Fitted:
@@ -15,15 +16,22 @@ class Fitted:
 
     def __init__(self, model: EPRegressor) -> None:
         self.model = model
+        self._last: tuple[np.ndarray, MixtureAtRows] | None = None
+
+    def _at(self, X: np.ndarray) -> MixtureAtRows:
+        """What the mixture says of the rows; the last answer is remembered, as the sampled network does."""
+        if self._last is None or self._last[0] is not X:
+            self._last = X, self.model.posterior_.at(X)
+        return self._last[1]
 
     def mean(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(self.model.predict(X))
+        return self._at(X).moments().mean
 
     def log_density(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.model.log_density(X, y)
+        return self._at(X).log_density(y)
 
     def interval(self, X: np.ndarray, level: float) -> np.ndarray:
-        return self.model.predict_interval(X, level)
+        return self._at(X).quantiles([0.5 - 0.5 * level, 0.5 + 0.5 * level])
 
     def facts(self) -> dict[str, Any]:
         model = self.model

@@ -79,8 +79,13 @@ def unit_moments(spec: ModelSpec, h: Gaussian) -> Gaussian:
         g = activation.moments(Gaussian(h.mean[:, k], h.var[:, k]))
         mean[:, k] = spec.activation_scale[k] * g.mean
         var[:, k] = spec.activation_scale[k] ** 2 * g.var
-    mean, var = product_moments(spec, Gaussian(mean, var))
-    one = np.ones((n, 1))
+    return with_products(spec, Gaussian(mean, var))
+
+
+def with_products(spec: ModelSpec, g: Gaussian) -> Gaussian:
+    """Moments of the units, (n, K), with those of their products and of the constant unit, (n, J)."""
+    mean, var = product_moments(spec, g)
+    one = np.ones((len(mean), 1))
     return Gaussian(np.concatenate([mean, one], axis=1), np.concatenate([var, 0.0 * one], axis=1))
 
 

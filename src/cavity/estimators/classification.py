@@ -120,7 +120,8 @@ class EPClassification(ClassifierMixin, EPEstimator):
         """Log probabilities of the classes, (n, C), exact in the tails."""
         X = self._table(X)
         if len(self.classes_) == 2:
-            return np.stack([self.posterior_.log_density(X, np.full(len(X), s)) for s in (-1.0, 1.0)], axis=1)
+            rows = self.posterior_.at(X)
+            return np.stack([rows.log_density(np.full(len(X), s)) for s in (-1.0, 1.0)], axis=1)
         plus = np.ones(len(X))
         log_p = np.stack([e.posterior_.log_density(X, plus) for e in self.estimators_], axis=1)
         return log_p - logsumexp(log_p, axis=1, keepdims=True)

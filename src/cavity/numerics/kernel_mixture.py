@@ -7,13 +7,14 @@ import math
 import numpy as np
 from numba import njit
 
-from cavity.numerics.fastmath import exp_nonpositive, log_positive
+from cavity.numerics.fastmath import erfcx, exp_nonpositive, log_positive
 
 _JIT = dict(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 # Components whose t = v·precision, or its inverse, is below this share of 1/(1 + z²) are summed by three
 # terms of a series; the fourth is 1e-9 of them. At 2e-2 it is 1e-6; at 2e-4 the sums are a third longer.
 SERIES = 2e-3
+_RSQRT2 = 1.0 / math.sqrt(2.0)
 
 
 @njit(**_JIT)
@@ -170,3 +171,19 @@ def _local_sums(mean, var, shrink, eta, c, a, precision, nodes, weights, rest):
         s1 += nodes[q] * r
         s2 += nodes[q] * nodes[q] * r
     return s0, s1, s2
+
+
+@njit(**_JIT)
+def mixture_cdf(resid, var, sigma2, weight, ratio, out):
+    """Write Σ_j w_j Φ(r/√(V + c_j σ²)) of each item: what quantiles of wide-tailed noise spend their time on.
+
+    The smaller tail is computed, so that probabilities near zero keep their digits; beyond 27 of z it is
+    below the smallest number.
+    """
+    for item in range(len(resid)):
+        total = 0.0
+        for j in range(len(weight)):
+            z = min(_RSQRT2 * abs(resid[item]) / math.sqrt(var[item] + ratio[j] * sigma2[item]), 30.0)
+            tail = 0.5 * exp_nonpositive(-z * z) * erfcx(z)
+            total += weight[j] * (tail if resid[item] < 0.0 else 1.0 - tail)
+        out[item] = total

@@ -217,3 +217,14 @@ def unit_moments(kind, mean, var, work):
     for q in range(n):
         s2 += w[q] * (g[q] - centre) * (g[q] - centre)
     return centre, s2 / s0
+
+
+@njit(**_JIT)
+def all_unit_moments(h_mean, h_var, kinds, scale, mean, var):
+    """Write means and variances of s_k g_k(h_ik), h ~ N, for activations (n, K): half of a prediction."""
+    work = np.empty((2, MOMENT_NODES))
+    for i in range(h_mean.shape[0]):
+        for k in range(h_mean.shape[1]):
+            m, v = unit_moments(kinds[k], h_mean[i, k], h_var[i, k], work)
+            mean[i, k] = scale[k] * m
+            var[i, k] = scale[k] * scale[k] * v

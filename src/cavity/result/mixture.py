@@ -16,7 +16,7 @@ where they are sure, probabilities lie too near to one half, and less noise make
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -34,6 +34,42 @@ SHIFTS = (-2.0, 0.5)  # between which the shift lies
 STIFFNESS = 0.2
 SIGN_STIFFNESS = 0.0  # κ of classes: leave-one-out asks for too little rather than too much on five sets
 ACCURACY = 0.01  # of the shift: its effect on the density is a hundred times smaller
+
+
+class MixtureAtRows(NamedTuple):
+    """What a mixture says of some rows, from what each of its fits says of them (`AtRows`)."""
+
+    mixture: MixturePosterior
+    parts: tuple[AtRows, ...]
+
+    def moments(self, plug_in: bool = False) -> Predictive:
+        """Moments of y; the spread between components counts as epistemic."""
+        weights, parts = self.mixture.weights, [part.moments(plug_in) for part in self.parts]
+        f = _mix(weights, [p.mean for p in parts], [p.epistemic_var for p in parts])
+        aleatoric = np.asarray(sum(w * p.aleatoric_var for w, p in zip(weights, parts, strict=True)))
+        return Predictive(f.mean, f.var + aleatoric, f.var, aleatoric)  # either part may be infinite
+
+    def log_density(self, y: Any, plug_in: bool = False) -> FloatArray:
+        """log Σ_m weight_m p_m(y | x)."""
+        parts = np.stack([part.log_density(y, plug_in) for part in self.parts])
+        return np.logaddexp.reduce(parts + np.log(self.mixture.weights)[:, None], axis=0)
+
+    def cdf(self, y: Any) -> FloatArray:
+        """P(Y <= y | x)."""
+        return np.asarray(
+            sum(w * part.cdf(y) for w, part in zip(self.mixture.weights, self.parts, strict=True))
+        )
+
+    def quantiles(self, levels: Any) -> FloatArray:
+        """Quantiles of y, one column per level."""
+        levels = check_levels(levels)
+        if len(self.parts) == 1:
+            return self.parts[0].quantiles(levels)
+        y = self.moments()
+        sd = np.sqrt(np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.mixture.noise_sd**2))
+        discrete = self.mixture.main.spec.likelihood.discrete
+        columns = [invert(self.cdf, level, y.mean, 4.0 * sd, discrete) for level in levels]
+        return np.stack(columns, axis=1)
 
 
 class MixturePosterior:
@@ -108,40 +144,25 @@ class MixturePosterior:
         parts = [c.latent(X) for c in self.components]
         return _mix(self.weights, [p.mean for p in parts], [p.var for p in parts])
 
+    def at(self, X: Any, noise_var: Any = None) -> MixtureAtRows:
+        """What the mixture says of new rows, worked out once; ``noise_var`` are known noise variances."""
+        return MixtureAtRows(self, tuple(c.at(X, noise_var) for c in self.components))
+
     def predict(self, X: Any, noise_var: Any = None, plug_in: bool = False) -> Predictive:
         """Moments of y; the spread between components counts as epistemic."""
-        return self._moments([c.predict(X, noise_var, plug_in) for c in self.components])
-
-    def _moments(self, parts: list[Predictive]) -> Predictive:
-        f = _mix(self.weights, [p.mean for p in parts], [p.epistemic_var for p in parts])
-        aleatoric = np.asarray(sum(w * p.aleatoric_var for w, p in zip(self.weights, parts, strict=True)))
-        return Predictive(f.mean, f.var + aleatoric, f.var, aleatoric)  # either part may be infinite
+        return self.at(X, noise_var).moments(plug_in)
 
     def log_density(self, X: Any, y: Any, noise_var: Any = None, plug_in: bool = False) -> FloatArray:
         """log Σ_m weight_m p_m(y | x)."""
-        parts = np.stack([c.log_density(X, y, noise_var, plug_in) for c in self.components])
-        return np.logaddexp.reduce(parts + np.log(self.weights)[:, None], axis=0)
+        return self.at(X, noise_var).log_density(y, plug_in)
 
     def cdf(self, X: Any, y: Any, noise_var: Any = None) -> FloatArray:
         """P(Y <= y | x)."""
-        return self._cdf([c.at(X, noise_var) for c in self.components], y)
-
-    def _cdf(self, parts: list[AtRows], y: Any) -> FloatArray:
-        return np.asarray(sum(w * part.cdf(y) for w, part in zip(self.weights, parts, strict=True)))
+        return self.at(X, noise_var).cdf(y)
 
     def quantiles(self, X: Any, levels: Any, noise_var: Any = None) -> FloatArray:
         """Quantiles of y, one column per level."""
-        levels = check_levels(levels)
-        if len(self.components) == 1:
-            return self.components[0].quantiles(X, levels, noise_var)
-        parts = [c.at(X, noise_var) for c in self.components]
-        y = self._moments([part.moments() for part in parts])
-        sd = np.sqrt(np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.noise_sd**2))
-        discrete = self.main.spec.likelihood.discrete
-        columns = [
-            invert(lambda at: self._cdf(parts, at), level, y.mean, 4.0 * sd, discrete) for level in levels
-        ]
-        return np.stack(columns, axis=1)
+        return self.at(X, noise_var).quantiles(levels)
 
     @property
     def loo_log_density(self) -> FloatArray:

@@ -6,10 +6,11 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr
 
 from cavity.model.likelihoods.base import Bounds, KernelForm, Likelihood, LogZ
+from cavity.numerics.compilation import announced
 from cavity.numerics.kernel_likelihoods import MIXTURE
+from cavity.numerics.kernel_mixture import mixture_cdf
 from cavity.types import FloatArray, Floats, Gaussian
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -77,11 +78,12 @@ class ScaleMixtureLikelihood(Likelihood):
         return Bounds(upper + 0.5 * (1.0 - fraction) * np.log(sigma2), curvature, misfit)
 
     def predictive_cdf(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
-        weights, ratio = self._whole()
         sigma2 = np.exp(log_scale) + row_var
-        return sum(
-            w * ndtr((y - f.mean) / np.sqrt(f.var + c * sigma2)) for w, c in zip(weights, ratio, strict=True)
-        )
+        resid, var, sigma2 = np.broadcast_arrays(y - f.mean, f.var, sigma2)
+        out = np.empty(resid.shape)
+        with announced(mixture_cdf):
+            mixture_cdf(resid.ravel(), var.ravel(), sigma2.ravel(), *self._whole(), out.reshape(-1))
+        return out
 
     def outlier_probability(self, y: Floats, f: Gaussian, log_scale: Floats, row_var: Floats) -> Floats:
         """P(the noise of y comes from an outlying component | y) for f ~ N."""
