@@ -18,7 +18,7 @@ import numpy as np
 from cavity.ep import noise as noises
 from cavity.ep.network import visit_rows
 from cavity.ep.posterior import RowMap, row_blocks, scale_field, scale_sums
-from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors
+from cavity.ep.prior_sites import visit_output_priors, visit_weight_priors, weight_prior_partitions
 from cavity.ep.row_visit import RowVisit
 from cavity.ep.schedule import Step
 from cavity.ep.state import EPState, RowSites, exact_output_precisions
@@ -60,8 +60,9 @@ def log_evidence(
     visit = look_at_rows(spec, data, state, step, row_map=row_map)
     total = float(q.w.log_partition.sum())
     total += float(data.weight @ (visit.log_z + visit.partition)) / step.fraction
-    prior = visit_weight_priors(spec, state, step.fraction_weight)
-    total += float(np.sum(prior.log_z + prior.partition)) / step.fraction_weight
+    prior = visit_weight_priors(spec, state, step.fraction_weight).log_z
+    prior = prior + weight_prior_partitions(spec, state, step.fraction_weight)
+    total += float(np.sum(prior)) / step.fraction_weight
     total -= float(np.sum(spec.held)) * float(scalar_log_partition(np.float64(0.0), np.float64(HELD_VAR)))
     if spec.output.fixed is None:
         out = visit_output_priors(spec, q.v, state.priors.v, step.fraction_output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cavity.ep.dual import rotation
 from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, unit_moments, with_products
 from cavity.ep.row_visit import HeldPosterior
 from cavity.ep.state import EPState, OutputPosterior, Posterior, WeightPosterior
@@ -22,14 +23,14 @@ def activation_marginals(spec: ModelSpec, w: WeightPosterior, X: FloatArray) -> 
     for k in range(spec.n_hidden):
         if w.factor.shape[1] == 1 and w.factor.shape[2] == X.shape[1] and X.shape[1] > 1:  # diagonal
             var[:, k] = (X * X) @ w.var[k]
-        elif basis.rotation is None:
+        elif basis.inputs is None:
             var[:, k] = squared_lengths(X, w.factor[k])
         else:
             assert basis.root is not None
             white = X * basis.root[k]
-            inside = white @ basis.rotation[k]
+            inside = white @ rotation(basis, k)
             outside = np.sum(white**2, axis=1) - np.sum(inside**2, axis=1)
-            var[:, k] = np.maximum(outside, 0.0) + squared_lengths(inside, w.factor[k])
+            var[:, k] = outside + squared_lengths(inside, w.factor[k])
     return Gaussian(mean, np.maximum(var, np.finfo(float).tiny))
 
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cavity.ep.dual import dual_basis, dual_moments
 from cavity.ep.state import Basis, OutputPosterior, PriorSites, RowSites, WeightPosterior
 from cavity.model.data import TrainingData
 from cavity.model.spec import ModelSpec
-from cavity.numerics.linalg import gaussian_log_partition, inverse_factor, squared_lengths, thin_qr
+from cavity.numerics.linalg import gaussian_log_partition, inverse_factor, squared_lengths
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 RowMap = Callable[..., Iterable[Any]]
@@ -32,51 +33,6 @@ def row_blocks(n_rows: int, size: int = ROW_BLOCK) -> list[slice]:
 def full_basis(X: FloatArray, w: Natural) -> Basis:
     """z = w: precision d × d."""
     return Basis(X[None], w.tau, w.nu)
-
-
-# Prior precision below which a weight is its own coordinate in the dual form: a prior sd of 100 for
-# standardised inputs. Whitened coordinates of such weights would cost digits (1e-7 of a variance at 1e-4),
-# and those of weights with negative precisions, which priors that are not log-concave ask for, do not exist.
-OWN_COORDINATE = 1e-4
-
-
-def dual_basis(X: FloatArray, w: Natural) -> Basis:
-    r"""Coordinates for d > n: no d × d matrix anywhere.
-
-    With Λ = diag(w.tau) > 0 and the thin QR Λ^(-½)Xᵀ = Q U, w = Λ^(-½)(Qz + z⊥), h = Uᵀz, z ~ N(·, I)
-    under the prior sites, and z⊥ keeps its prior. The few weights with Λ_j below `OWN_COORDINATE` stand
-    beside z as they are, with their Λ_j of either sign. Units with fewer of those have coordinates that
-    nothing depends on, N(0, 1), so that all units have as many.
-    """
-    K, d = w.tau.shape
-    n = X.shape[0]
-    own = w.tau < OWN_COORDINATE
-    ranks = np.minimum(n, d - own.sum(axis=1))
-    r = int(np.max(ranks + own.sum(axis=1)))
-    root = 1.0 / np.sqrt(np.where(own, 1.0, w.tau))
-    some = bool(own.any())
-    fill = np.zeros if some else np.empty
-    rotation, design, tau = fill((K, d, r)), fill((K, n, r)), np.ones((K, r))
-    for k, rank in enumerate(ranks):
-        if not some:
-            rotation[k], u = thin_qr((X * root[k]).T)
-            design[k] = u.T
-            continue
-        shared, alone = np.flatnonzero(~own[k]), np.flatnonzero(own[k])
-        beside = rank + np.arange(len(alone))
-        q, u = thin_qr((X[:, shared] * root[k, shared]).T)
-        rotation[k, shared, :rank], design[k, :, :rank] = q, u.T
-        rotation[k, alone, beside] = 1.0
-        design[k][:, beside], tau[k, beside] = X[:, alone], w.tau[k, alone]
-    white = root * w.nu
-    prior_nu = np.einsum("kdr,kd->kr", rotation, white)
-    rest = white - np.einsum("kdr,kr->kd", rotation, prior_nu)
-    rest_var = root**2 * np.maximum(1.0 - np.sum(rotation**2, axis=2), 0.0)
-    # Ψ of z⊥ and of the change of variables w = Λ^(-½)(·), less that of coordinates nothing depends on
-    partition = (
-        0.5 * np.sum(rest**2, axis=1) + np.sum(np.log(root), axis=1) + 0.5 * (d - r) * np.log(2 * np.pi)
-    )
-    return Basis(design, tau, prior_nu, rotation, root, root * rest, rest_var, partition)
 
 
 def make_basis(form: str, X: FloatArray, w: Natural) -> Basis:
@@ -143,12 +99,9 @@ def marginals(
 
 def weight_moments(basis: Basis, z_mean: FloatArray, factor: FloatArray) -> Gaussian:
     """Marginal means and variances of w, (K, d), from the coordinates."""
-    if basis.rotation is None:
+    if basis.inputs is None:
         return Gaussian(z_mean, np.einsum("kij,kij->ki", factor, factor))
-    assert basis.root is not None and basis.rest_mean is not None
-    image = np.matmul(basis.rotation, factor)
-    mean = basis.root * np.einsum("kdr,kr->kd", basis.rotation, z_mean) + basis.rest_mean
-    return Gaussian(mean, basis.rest_var + basis.root**2 * np.einsum("kdr,kdr->kd", image, image))
+    return dual_moments(basis, z_mean, factor)
 
 
 def assemble(

@@ -21,7 +21,6 @@ class PriorVisit(NamedTuple):
     value: Natural  # proposed sites of the weights
     scale: Natural  # proposed sites of φ
     log_z: FloatArray
-    partition: FloatArray  # Ψ(cavity) - Ψ(q), weight and scale together
     mismatch: float
     skipped: int
 
@@ -46,19 +45,37 @@ def _cavity(q: Gaussian, site: Natural, fraction: float) -> tuple[Natural, Float
     ), ok
 
 
+def _prior_marginals(spec: ModelSpec, state: EPState) -> tuple[Gaussian, Gaussian]:
+    """q of each weight and of its scale, (K·d,); held scales have a variance of one that nothing reads."""
+    q, group = state.posterior, spec.group_of.ravel()
+    inferred = spec.scale_inferred[group]
+    phi = Gaussian(q.scale.mean[group], np.where(inferred, q.scale.var[group], 1.0))
+    return Gaussian(q.w.mean.ravel(), q.w.var.ravel()), phi
+
+
+def weight_prior_partitions(spec: ModelSpec, state: EPState, fraction: float) -> FloatArray:
+    """Ψ(cavity) - Ψ(q) of each weight, (K·d,), with that of its scale where it is inferred."""
+    marginals, sites = _prior_marginals(spec, state), (state.priors.w, state.priors.scale)
+    change = []
+    for q, site in zip(marginals, sites, strict=True):
+        cavity, _ = _cavity(q, Natural(site.tau.ravel(), site.nu.ravel()), fraction)
+        rest = scalar_log_partition(cavity.nu / cavity.tau, 1.0 / cavity.tau)
+        change.append(rest - scalar_log_partition(q.mean, q.var))
+    inferred = spec.scale_inferred[spec.group_of.ravel()]
+    return np.where(spec.held.ravel(), 0.0, change[0] + np.where(inferred, change[1], 0.0))
+
+
 def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> PriorVisit:
     """Tilted moments of every (w_j, φ_l) and the proposed sites *(paper, eqs. cavity_pw … mm_pw)*.
 
     Weights held at zero by a mask are in no block: their exact sites stay.
     """
-    q = state.posterior
     shape = spec.group_of.shape
-    w = Gaussian(q.w.mean.ravel(), q.w.var.ravel())
     w_site = Natural(state.priors.w.tau.ravel(), state.priors.w.nu.ravel())
     s_site = Natural(state.priors.scale.tau.ravel(), state.priors.scale.nu.ravel())
     group = spec.group_of.ravel()
     inferred = spec.scale_inferred[group]
-    phi = Gaussian(q.scale.mean[group], np.where(inferred, q.scale.var[group], 1.0))
+    w, phi = _prior_marginals(spec, state)
     cav_w, ok = _cavity(w, w_site, fraction)
     cav_s, ok_s = _cavity(phi, s_site, fraction)
     # Negative φ sites of idle weights can leave a cavity wider than the hyperprior; one twice as wide
@@ -89,20 +106,12 @@ def visit_weight_priors(spec: ModelSpec, state: EPState, fraction: float) -> Pri
     w_new = Natural(np.where(keep, w_site.tau, new_w.tau), np.where(keep, w_site.nu, new_w.nu))
     hold = keep | ~inferred
     s_new = Natural(np.where(hold, s_site.tau, new_s.tau), np.where(hold, s_site.nu, new_s.nu))
-    partition = scalar_log_partition(cav_w.nu / cav_w.tau, 1.0 / cav_w.tau) - scalar_log_partition(
-        w.mean, w.var
-    )
-    change = scalar_log_partition(cav_s.nu / cav_s.tau, 1.0 / cav_s.tau) - scalar_log_partition(
-        phi.mean, phi.var
-    )
-    partition = np.where(spec.held.ravel(), 0.0, partition + np.where(inferred, change, 0.0))
     gaps = np.where(ok, _mismatch(tilted_w, w), 0.0)
     gaps = np.maximum(gaps, np.where(ok & inferred, _mismatch(tilted_s, phi), 0.0))
     return PriorVisit(
         Natural(w_new.tau.reshape(shape), w_new.nu.reshape(shape)),
         Natural(s_new.tau.reshape(shape), s_new.nu.reshape(shape)),
         log_z,
-        partition,
         float(gaps.max()),
         int((~ok & ~spec.held.ravel()).sum()),
     )
@@ -173,6 +182,16 @@ def _leaping_units(old: FloatArray, new: FloatArray, tau: FloatArray) -> FloatAr
     return np.any(new > 2.0 * old, axis=1) & np.any(tau < 0.0, axis=1)
 
 
+def _all_exact(spec: ModelSpec, state: EPState) -> bool:
+    """True where all priors are Gaussians of held scales and the sites are these: nothing there can move."""
+    if not all(block.prior.exact for block in spec.blocks) or np.any(spec.scale_inferred[spec.group_of]):
+        return False
+    tau = np.exp(-state.posterior.scale.mean)[spec.group_of]
+    w = state.priors.w
+    same = np.isclose(w.tau, tau, rtol=1e-14, atol=0.0) & (w.nu == 0.0)
+    return bool(np.all(same | spec.held))
+
+
 class PriorRun(NamedTuple):
     """A run of inner iterations: the state, the first mismatch seen and the counts."""
 
@@ -194,6 +213,8 @@ def update_weight_priors(
 ) -> PriorRun:
     """Inner iterations of EP on (w, φ) with the likelihood sites held (Algorithm 1, line 1)."""
     first, skipped, shortened = 0.0, 0, 0
+    if _all_exact(spec, state):  # a visit would give the same sites to rounding, for the price of a new q(w)
+        return PriorRun(state, first, skipped, shortened)
     moved = False
     for iteration in range(iterations):
         visit = visit_weight_priors(spec, state, fraction)

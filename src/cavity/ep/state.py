@@ -37,18 +37,20 @@ class PriorSites(NamedTuple):
 class Basis(NamedTuple):
     """Coordinates z in which q(w_k) is kept: h = design · z, z ~ exp(-½zᵀdiag(prior_tau)z + prior_nuᵀz).
 
-    "full": z = w, one design shared by all units. "dual": w = Λ^(-½)(Qz + z⊥), design (K, n, r), where the
-    few weights with hardly any or a negative prior precision are coordinates of their own.
+    "full": z = w, one design shared by all units. "dual" (`cavity.ep.dual`): w = Λ^(-½)(Qz + z⊥), h = Lz,
+    design (K, n, r), where the few weights with hardly any or a negative prior precision are coordinates of
+    their own.
     """
 
     design: FloatArray
     prior_tau: FloatArray
     prior_nu: FloatArray
-    rotation: FloatArray | None = None  # Q (K, d, r)
-    root: FloatArray | None = None  # Λ^(-½) (K, d)
-    rest_mean: FloatArray | None = None  # mean of w outside the span of the rows (K, d)
-    rest_var: FloatArray | None = None  # variance of w outside it (K, d)
-    rest_partition: FloatArray | None = None  # its part of log Ψ (K,)
+    inputs: FloatArray | None = None  # X (n, d)
+    inverse: FloatArray | None = None  # L⁻¹ (K, n, n)
+    root: FloatArray | None = None  # Λ^(-½) (K, d), one for weights that are their own coordinate
+    own: FloatArray | None = None  # which are (K, d)
+    prior_mean: FloatArray | None = None  # of the others under the prior sites alone (K, d)
+    rest_partition: FloatArray | None = None  # part of log Ψ that is not in z (K,)
 
 
 class WeightPosterior(NamedTuple):

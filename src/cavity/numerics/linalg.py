@@ -11,7 +11,7 @@ from cavity.numerics.normal import LOG_2PI
 from cavity.types import FloatArray, Floats
 
 WIDE, ROWS = 32, 1024  # columns from which half of a product pays, and rows of it that stay in the cache
-NEARLY_ORTHOGONAL = 1e-3  # largest entry of QᵀQ - I from which one more pass leads to rounding
+WELL_CONDITIONED = 1e8  # product of the squared norms of a Cholesky factor and its inverse, see `gram_factor`
 
 
 def inverse_factor(precision: FloatArray) -> FloatArray | None:
@@ -36,25 +36,31 @@ def squared_lengths(Z: FloatArray, factor: FloatArray) -> FloatArray:
     return out
 
 
-def thin_qr(A: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Q and upper triangular U of a tall matrix, A = QU, to rounding.
+def gram_factor(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """L with LLᵀ = G for a positive semidefinite G = AAᵀ, and its inverse.
 
-    By Cholesky factors of the Gram matrix, twice: products of matrices take a third of the time that
-    Householder reflections do. The first pass leaves Q orthogonal to eps·cond(A)², the second to eps as long
-    as that is small (Yamamoto et al., 2015); where it is not, reflections it is.
+    The Cholesky factor; where G is singular or nearly so, L = V√D of its eigenvectors, and of those that
+    rounding alone keeps from zero both L and the inverse know nothing. Between the two only digits differ:
+    L⁻¹A has rows that are orthonormal to eps·cond(G).
     """
-    if A.shape[0] >= A.shape[1]:
-        try:
-            first = np.linalg.cholesky(A.T @ A)
-            Q = A @ np.linalg.inv(first).T
-            gram = Q.T @ Q
-            if np.max(np.abs(gram - np.eye(len(gram))), initial=0.0) < NEARLY_ORTHOGONAL:
-                second = np.linalg.cholesky(gram)
-                return Q @ np.linalg.inv(second).T, (first @ second).T
-        except np.linalg.LinAlgError:  # rows that depend on each other
-            pass
-    Q, U = np.linalg.qr(A)
-    return Q, U
+    lower, info = lapack.dpotrf(gram, lower=1, clean=1)
+    if info == 0:
+        inverse, info = lapack.dtrtri(lower, lower=1)
+        if info == 0 and np.sum(lower**2) * np.sum(inverse**2) < WELL_CONDITIONED:
+            return lower, inverse
+    values, vectors = np.linalg.eigh(gram)
+    some = values > len(gram) * np.finfo(float).eps * values[-1]
+    root = np.sqrt(np.where(some, values, 1.0))
+    return np.where(some, vectors * root, 0.0), np.where(some, vectors / root, 0.0).T
+
+
+def signed_factor(A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F and signs s with A = Fᵀ diag(s) F for a symmetric A: Cholesky, or where that fails eigenvectors."""
+    upper, info = lapack.dpotrf(A, lower=0, clean=1)
+    if info == 0:
+        return upper, np.ones(len(A))
+    values, vectors = np.linalg.eigh(A)
+    return np.sqrt(np.abs(values))[:, None] * vectors.T, np.sign(values)
 
 
 def gaussian_log_partition(mean: FloatArray, location: FloatArray, factor: FloatArray) -> float:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cavity.ep.dual import rotation
 from cavity.ep.noise import features
 from cavity.ep.state import WeightPosterior
 from cavity.model.interactions import with_products
@@ -44,11 +45,11 @@ def draw_weights(w: WeightPosterior, n_draws: int, rng: np.random.Generator) -> 
             out[:, k] = w.mean[k] + np.sqrt(w.var[k]) * rng.standard_normal((n_draws, d))
             continue
         z = rng.standard_normal((n_draws, w.factor.shape[2])) @ w.factor[k].T
-        if basis.rotation is None:
+        if basis.inputs is None:
             out[:, k] = w.mean[k] + z
         else:  # w = Λ^(-½)(Qz + z⊥), z⊥ a standard draw projected off the rows' span
             assert basis.root is not None
-            q = basis.rotation[k]
+            q = rotation(basis, k)
             rest = rng.standard_normal((n_draws, d))
             out[:, k] = w.mean[k] + basis.root[k] * (z @ q.T + rest - (rest @ q) @ q.T)
     return out

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from cavity.ep.dual import rotation
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
 from cavity.ep.prune import UNUSED, unit_effects
 from cavity.ep.state import WeightPosterior
@@ -263,11 +264,11 @@ def _variances(w: WeightPosterior, k: int, X: FloatArray) -> Callable[[IntArray]
     if is_diagonal(w):
         whole = X**2 @ w.var[k]
         return lambda block: np.maximum(whole - X[:, block] ** 2 @ w.var[k, block], tiny)
-    if w.basis.rotation is None:
+    if w.basis.inputs is None:
         image = X @ w.factor[k]
         return lambda block: np.maximum(np.sum((image - X[:, block] @ w.factor[k][block]) ** 2, axis=1), tiny)
     assert w.basis.root is not None
-    span = w.basis.root[k][:, None] * w.basis.rotation[k]
+    span = w.basis.root[k][:, None] * rotation(w.basis, k)
     A = span @ w.factor[k]
     image, inside, white = X @ A, X @ span, (X * w.basis.root[k]) ** 2
 
@@ -275,7 +276,7 @@ def _variances(w: WeightPosterior, k: int, X: FloatArray) -> Callable[[IntArray]
         seen = np.sum((inside - X[:, block] @ span[block]) ** 2, axis=1)
         outside = np.sum(white, axis=1) - np.sum(white[:, block], axis=1) - seen
         within = np.sum((image - X[:, block] @ A[block]) ** 2, axis=1)
-        return np.maximum(np.maximum(outside, 0.0) + within, tiny)
+        return np.maximum(outside + within, tiny)
 
     return dual
 

@@ -33,6 +33,9 @@ class WeightPrior(ABC):
     ----------
     log_concave : bool
         :math:`\log p` is concave in :math:`w`; then a tilted variance never exceeds its cavity's.
+    exact : bool
+        :math:`p(w\mid\varphi)` is :math:`\mathcal N(w\mid0,e^\varphi)`; where its scale is held it is its own
+        site.
     kinks : tuple of float
         Where :math:`\log p` is not smooth in :math:`w`.
     support : tuple of float
@@ -43,6 +46,7 @@ class WeightPrior(ABC):
     """
 
     log_concave: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
     kinks: ClassVar[tuple[float, ...]] = ()
     support: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     scale_prior: ClassVar[tuple[float, float]] = (2.0 * float(np.log(0.01)), 2.5**2)

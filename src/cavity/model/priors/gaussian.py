@@ -22,6 +22,7 @@ class GaussianPrior(WeightPrior):
     """
 
     log_concave: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     def log_density(self, w: ArrayLike, log_var: ArrayLike) -> FloatArray:
         r"""Log-density :math:`\log\mathcal N(w\mid0,e^\varphi)`; see `WeightPrior.log_density`."""
