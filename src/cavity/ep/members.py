@@ -63,7 +63,7 @@ def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = N
         ]
         density = refitted(best, data, clock, callback)
         if density is not None:
-            return mixed(stacks, stacking_weights(density, data.weight))
+            return mixed(stacks, stacking_weights(density, data.weight))._replace(on_folds=True)
     return joined(found, data)
 
 
