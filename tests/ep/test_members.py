@@ -118,6 +118,18 @@ def test_kinds_are_weighed_by_their_folds(straight_rows, monkeypatch):
     assert not found.on_folds
 
 
+def test_the_pull_between_kinds_on_folds_is_worth_half_a_row(straight_rows, monkeypatch):
+    """At the maximum of Σ w log(π + (1-π) r) + ½ log π + ½ log(1-π) the slopes of both parts cancel."""
+    data, linear = straight_rows
+    data = data._replace(weight=np.full(data.n_rows, 2.0))
+    r = 0.9
+    density = np.column_stack([np.zeros(data.n_rows), np.full(data.n_rows, np.log(r))])
+    monkeypatch.setattr(engine, "refitted", lambda *a, **k: density)
+    first, second = fit_members([Member(linear, OPTIONS, "a"), Member(linear, OPTIONS, "b")], data).weights
+    pull = 0.5 / second - 0.5 / first
+    assert 2.0 * data.n_rows * (1.0 - r) / (first + second * r) == pytest.approx(pull, rel=1e-6)
+
+
 def wide(n=20, d=40):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d))
