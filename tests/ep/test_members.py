@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import cavity
 from cavity import EPClassifier, EPRegressor
 from cavity.ep import members as engine
 from cavity.ep.countdown import Countdown
@@ -110,9 +111,23 @@ def test_kinds_are_weighed_by_their_folds(straight_rows, monkeypatch):
     monkeypatch.setattr(engine, "refitted", told)
     found = fit_members(members, data)
     assert seen == [["a", "b"]]
-    assert found.weights[0] > 0.95
+    assert found.weights[0] > 0.95 and found.on_folds
     monkeypatch.setattr(engine, "refitted", lambda *a, **k: None)  # out of time: by leave-one-out
-    np.testing.assert_allclose(fit_members(members, data).weights.sum(), 1.0)
+    found = fit_members(members, data)
+    np.testing.assert_allclose(found.weights.sum(), 1.0)
+    assert not found.on_folds
+
+
+def test_the_pull_between_kinds_on_folds_is_worth_half_a_row(straight_rows, monkeypatch):
+    """At the maximum of Σ w log(π + (1-π) r) + ½ log π + ½ log(1-π) the slopes of both parts cancel."""
+    data, linear = straight_rows
+    data = data._replace(weight=np.full(data.n_rows, 2.0))
+    r = 0.9
+    density = np.column_stack([np.zeros(data.n_rows), np.full(data.n_rows, np.log(r))])
+    monkeypatch.setattr(engine, "refitted", lambda *a, **k: density)
+    first, second = fit_members([Member(linear, OPTIONS, "a"), Member(linear, OPTIONS, "b")], data).weights
+    pull = 0.5 / second - 0.5 / first
+    assert 2.0 * data.n_rows * (1.0 - r) / (first + second * r) == pytest.approx(pull, rel=1e-6)
 
 
 def wide(n=20, d=40):
@@ -161,8 +176,8 @@ def test_default_stack_holds_a_straight_border():
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
-def test_networks_are_weighed_on_folds_where_rows_are_few(monkeypatch):
-    """Twenty rows for each input, the bias one of them, are enough for leave-one-out."""
+def test_networks_are_weighed_on_folds_where_rows_are_few(monkeypatch, tmp_path):
+    """Twenty rows for each input, the bias one of them, are enough for leave-one-out; below, waves join."""
     rng = np.random.default_rng(6)
     seen = []
     whole = engine.refitted
@@ -174,15 +189,27 @@ def test_networks_are_weighed_on_folds_where_rows_are_few(monkeypatch):
     monkeypatch.setattr(engine, "refitted", told)
     X = rng.normal(size=(80, 3))
     y = X[:, 0] + 0.5 * rng.normal(size=80) > 0.0
-    EPClassifier(n_starts=2, max_iter=3).fit(X, y)
-    assert seen == []
+    enough = EPClassifier(n_starts=2, max_iter=3).fit(X, y)
+    assert seen == [] and "Cosine" not in kinds(enough)
     model = EPClassifier(n_starts=2, max_iter=3).fit(X[:79], y[:79])
-    assert seen == [["smooth", "sparse", "straight"]]
+    assert seen == [["smooth", "sparse", "waves", "straight"]]
+    assert {"Erf", "Cosine", "Linear"} == kinds(model)
     assert all(c.solution.temperature == 1.0 for c in model.posterior_.components)
+    # the posterior says so, and so does a file
+    assert model.posterior_.on_folds and not enough.posterior_.on_folds
+    model.save(tmp_path / "few.cavity")
+    assert cavity.load(tmp_path / "few.cavity").posterior_.on_folds
 
 
-def test_folds_of_several_starts_are_predicted_by_their_mixture(straight_rows):
+def test_waves_do_not_take_the_place_of_a_named_activation():
+    X, y = np.random.default_rng(6).normal(size=(30, 2)), np.arange(30) % 2
+    model = EPClassifier(activation="tanh", n_starts=2, max_iter=3).fit(X, y)
+    assert model.posterior_.on_folds and kinds(model) == {"Tanh", "Linear"}
+
+
+def test_folds_of_several_starts_are_predicted_by_their_mixture(straight_rows, monkeypatch):
     data, linear = straight_rows
+    monkeypatch.setattr(engine, "FOLD_STARTS", 2)
     bent = network(2, 2, prior="gaussian", likelihood=ProbitLikelihood())
     member = Member(bent, FitOptions(n_starts=2, max_iter=4, tol=0.05))
     density = refitted([member], data, Countdown(None))

@@ -153,6 +153,14 @@ def test_unsettled_fits_of_a_mixture_are_counted():
     assert any("stacked" in text for text in texts(several, NOTE))
 
 
+def test_the_page_says_how_fits_were_weighed():
+    several = mixture()
+    on_folds = MixturePosterior(several.components, several.weights, on_folds=True)
+    again = [any("fitted again" in text for text in texts(found, NOTE)) for found in (several, on_folds)]
+    assert again == [False, True]
+    assert on_folds.with_note("A note.").on_folds and on_folds.calibrated().on_folds
+
+
 def test_optimistic_rows_are_named():
     (text,) = [t for t in texts(changed(fitted(), improper=[4, 17]), CAUTION) if "optimistic" in t]
     assert "2 rows" in text

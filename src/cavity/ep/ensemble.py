@@ -22,10 +22,14 @@ KIND_EQUALITY = 0.001  # share of the rows that the Dirichlet prior between kind
 
 
 class Ensemble(NamedTuple):
-    """Solutions and their stacking weights; one solution has weight one."""
+    """Solutions and their stacking weights; one solution has weight one.
+
+    ``on_folds``: kinds of models were weighed on folds that were fitted again, not by leave-one-out.
+    """
 
     solutions: tuple[Solution, ...]
     weights: FloatArray
+    on_folds: bool = False
 
 
 def loo_densities(data: TrainingData, solution: Solution) -> FloatArray:

@@ -348,7 +348,10 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
             ensemble = resume(self.posterior_, prepared, X, y, variances, options, callback)
         if ensemble is None:
             ensemble = fit_members(self._members(spec, prepared, options), prepared.data, callback)
-        return MixturePosterior.of(prepared, ensemble.solutions, ensemble.weights).calibrated(), spec
+        stacked = MixturePosterior.of(
+            prepared, ensemble.solutions, ensemble.weights, on_folds=ensemble.on_folds
+        )
+        return stacked.calibrated(), spec
 
 
 def _share(value: Any, name: str) -> float | None:

@@ -151,13 +151,15 @@ class FittedModel(BaseEstimator):
             "solutions": [c.solution for c in components],
             "weights": self.posterior_.weights,
             "noise_shift": self.posterior_.noise_shift,
+            "on_folds": self.posterior_.on_folds,
             "loo_i": self.loo_i_,
         }
 
     def _restore_state(self, fitted: dict[str, Any]) -> None:
         """Take up what `_fitted_state` kept."""
         parts = (fitted["prepared"], fitted["solutions"], fitted["weights"])
-        self._install(MixturePosterior.of(*parts, fitted.get("noise_shift", 0.0)), fitted["model"])
+        more = (fitted.get("noise_shift", 0.0), fitted.get("on_folds", False))
+        self._install(MixturePosterior.of(*parts, *more), fitted["model"])
         self.loo_i_ = fitted["loo_i"]
 
     @classmethod

@@ -189,9 +189,11 @@ def stacked(reading: Reading) -> list[Worry]:
     """Stacking looked at the rows that its leave-one-out score is taken on."""
     if len(reading.posterior.components) == 1:
         return []
+    chosen = "The weights of the stacked fits were chosen by leave-one-out"
+    if reading.posterior.on_folds:
+        chosen += " within each kind of model, and those of the kinds on folds that were fitted again"
     text = (
-        "The weights of the stacked fits were chosen by leave-one-out, so its score is a little "
-        "optimistic; a test set or cross-validation is not."
+        f"{chosen}, so the leave-one-out score is a little optimistic; a test set or cross-validation is not."
     )
     return [Worry(NOTE, text)]
 

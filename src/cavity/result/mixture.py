@@ -73,17 +73,27 @@ class MixtureAtRows(NamedTuple):
 
 
 class MixturePosterior:
-    """Σ_m weight_m p_m(y | x), the weights from stacking; one component is the simple case."""
+    """Σ_m weight_m p_m(y | x), the weights from stacking; one component is the simple case.
 
-    def __init__(self, components: list[FittedPosterior], weights: FloatArray) -> None:
-        self.components, self.weights = components, np.asarray(weights, float)
+    ``on_folds``: kinds of models were weighed on folds that were fitted again, not by leave-one-out.
+    """
+
+    def __init__(
+        self, components: list[FittedPosterior], weights: FloatArray, on_folds: bool = False
+    ) -> None:
+        self.components, self.weights, self.on_folds = components, np.asarray(weights, float), on_folds
 
     @classmethod
     def of(
-        cls, prepared: Prepared, solutions: Sequence[Solution], weights: FloatArray, noise_shift: float = 0.0
+        cls,
+        prepared: Prepared,
+        solutions: Sequence[Solution],
+        weights: FloatArray,
+        noise_shift: float = 0.0,
+        on_folds: bool = False,
     ) -> MixturePosterior:
         """The mixture of several solutions over the same rows."""
-        return cls([FittedPosterior(prepared, s, noise_shift) for s in solutions], weights)
+        return cls([FittedPosterior(prepared, s, noise_shift) for s in solutions], weights, on_folds)
 
     @property
     def noise_shift(self) -> float:
@@ -111,8 +121,7 @@ class MixturePosterior:
         )
         if not found.fun < -self._density_with(0.0):  # no better, or no number
             return self
-        solutions = [c.solution for c in self.components]
-        return MixturePosterior.of(main.prepared, solutions, self.weights, float(found.x))
+        return self._over(main.prepared, float(found.x))
 
     def _density_with(self, shift: float) -> float:
         """Leave-one-out log density of all rows, copies counted, with a shift of the log noise variance."""
@@ -130,9 +139,12 @@ class MixturePosterior:
     def with_note(self, note: str) -> MixturePosterior:
         """The same with one more sentence on what was found."""
         prepared = self.main.prepared
-        prepared = prepared._replace(notes=(*prepared.notes, note))
+        return self._over(prepared._replace(notes=(*prepared.notes, note)), self.noise_shift)
+
+    def _over(self, prepared: Prepared, noise_shift: float) -> MixturePosterior:
+        """The same solutions and weights over other rows or under another noise."""
         solutions = [c.solution for c in self.components]
-        return MixturePosterior.of(prepared, solutions, self.weights, self.noise_shift)
+        return MixturePosterior.of(prepared, solutions, self.weights, noise_shift, self.on_folds)
 
     @property
     def main(self) -> FittedPosterior:
