@@ -145,13 +145,13 @@ def test_small_form(tmp_path):
         "--only",
         "housing",
         "--methods",
-        "ep_la,ep_units,ep_map,gp,gp_ard,cavity",
+        "ep_la,ep_units,ep_priors,ep_map,gp,gp_ard,cavity",
         "--jobs",
         "1",
     ]
     assert main([*asked, "--cache", str(tmp_path)]) == 0
     summary = json.loads((tmp_path / "table1" / "summary.json").read_text())
-    assert summary["n_tasks"] == 6 and not summary["n_missing"]
+    assert summary["n_tasks"] == 7 and not summary["n_missing"]
     text = (tmp_path / "table1" / "summary.md").read_text()
     assert "| *NN-EP-LA, paper* | *-0.44* |" in text and "private" in text
     for entry in summary["table"]:
