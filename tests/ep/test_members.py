@@ -201,6 +201,14 @@ def test_networks_are_weighed_on_folds_where_rows_are_few(monkeypatch, tmp_path)
     assert cavity.load(tmp_path / "few.cavity").posterior_.on_folds
 
 
+def test_many_inputs_are_left_to_leave_one_out(monkeypatch):
+    """Fits of these are too slow to be made again on folds."""
+    monkeypatch.setattr("cavity.estimators.classifier.MOST_INPUTS", 2)
+    X, y = np.random.default_rng(6).normal(size=(30, 3)), np.arange(30) % 2
+    few, many = (EPClassifier(n_starts=2, max_iter=2).fit(X[:, :d], y) for d in (2, 3))
+    assert few.posterior_.on_folds and not many.posterior_.on_folds and "Cosine" not in kinds(many)
+
+
 def test_waves_do_not_take_the_place_of_a_named_activation():
     X, y = np.random.default_rng(6).normal(size=(30, 2)), np.arange(30) % 2
     model = EPClassifier(activation="tanh", n_starts=2, max_iter=3).fit(X, y)

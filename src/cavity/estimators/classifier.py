@@ -17,6 +17,8 @@ FEWEST_UNITS = 3
 # Rows for each input below which leave-one-out flatters networks that choose among inputs, so that kinds are
 # weighed on folds that are fitted again.
 FEW_ROWS = 20
+# Beyond so many inputs each of these fits takes minutes, and leave-one-out has to do.
+MOST_INPUTS = 100
 # Waves are cosine units with Gaussian weights of one scale: many of them would be a Gaussian process with a
 # squared exponential kernel. On inner folds they are the best kind where inputs have few rows (sonar,
 # ionosphere) and the worst where they have many (pima), so that they join the others only there.
@@ -45,9 +47,10 @@ class EPClassifier(EPClassification):
     prior : "auto", str or WeightPrior
         Family of the input weights, as for `EPRegressor`. "auto" stacks networks of several kinds on their
         leave-one-out probabilities: smooth ones (Gaussian weights of one scale), sparse ones (Laplace, one
-        scale per input) and linear ones; with less than twenty rows for each input also waves (smooth, of
-        cosine units, unless ``activation`` names others), and the kinds are weighed on three folds that are
-        fitted again. Where inputs outnumber rows, the linear ones of `EPRegressor`.
+        scale per input) and linear ones; with less than twenty rows for each input, and at most a hundred
+        inputs, also waves (smooth, of cosine units, unless ``activation`` names others), and the kinds are
+        weighed on three folds that are fitted again. Where inputs outnumber rows, the linear ones of
+        `EPRegressor`.
     activation, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
 damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
@@ -161,7 +164,7 @@ feature_names_in_
         if not half:
             return [smooth, *straight]
         networks = [smooth, Member(sparse, replace(options, n_starts=half))]
-        if prepared.data.n_rows >= FEW_ROWS * spec.n_inputs:
+        if prepared.data.n_rows >= FEW_ROWS * spec.n_inputs or self.n_features_in_ > MOST_INPUTS:
             return [*networks, *straight]
         kinds = ["smooth", "sparse"]
         if isinstance(self.activation, str) and self.activation in ("auto", "erf"):
