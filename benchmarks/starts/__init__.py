@@ -1,0 +1,1 @@
+"""What the choices behind the defaults are worth, one at a time."""
