@@ -71,8 +71,8 @@ STARTS = Benchmark(
     bars=bars,
     headline=lambda name: ("mlpd", "mse", "fit_cpu"),
     about="EPRegressor's defaults with one thing changed at a time, fitted to nine tenths of the training "
-    "rows of a split and scored on the last tenth. mlpd, mse: units of the training target's standard deviation; "
-    "cpu, wall: seconds of a process with one BLAS thread.",
+    "rows of a split and scored on the last tenth. mlpd, mse: units of the training target's standard "
+    "deviation; cpu, wall: seconds of a process with one BLAS thread.",
     seeds="random_state=0; the published splits, KFold(10, shuffle=True, random_state=split) inside",
     refusal=missing_data,
 )
