@@ -47,9 +47,9 @@ deviation. LOO − held out: how far the leave-one-out density of a fit is above
 """
 ABOUT_STARTS = """\
 `EPRegressor()` with one thing changed at a time, and the paper's zero start of ten units with ARD priors.
-Fraction 0.7 comes with Gaussian noise, whose fraction it changes. Fitted to nine tenths of the training rows of
-a split and scored on the last tenth: no test row is seen. A few folds tell large differences from small ones,
-no more.
+Fraction 0.7 comes with Gaussian noise, whose fraction it changes. Fitted to nine tenths of the training rows
+of a split and scored on the last tenth: no test row is seen. A few folds tell large differences from small
+ones, no more.
 """
 ABOUT_PEERS = """\
 The same splits and the same run for all; peers have the settings that their authors recommend. A slow one has
@@ -111,7 +111,7 @@ def starts(summary: Summary) -> list[str]:
             *_set(summary, name, ("mlpd", "mse", "fit_cpu"), "mlpd"),
             "",
         ]
-    return lines
+    return lines[:-1]
 
 
 def peers(summary: Summary) -> list[str]:
