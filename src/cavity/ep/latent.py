@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cavity.ep.dual import rotation
-from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, unit_moments, with_products
+from cavity.ep.network_numpy import cavities, cavity_entries, function_moments, seen_by_output, unit_moments
 from cavity.ep.row_visit import HeldPosterior
 from cavity.ep.state import EPState, OutputPosterior, Posterior, WeightPosterior
 from cavity.model.spec import ModelSpec
@@ -41,7 +41,7 @@ def output_moments(spec: ModelSpec, h: Gaussian) -> Gaussian:
     g = Gaussian(np.empty(h.mean.shape), np.empty(h.mean.shape))
     with announced(all_unit_moments):
         all_unit_moments(h.mean, h.var, spec.kinds, spec.activation_scale, g.mean, g.var)
-    return with_products(spec, g)
+    return seen_by_output(spec, g)
 
 
 def latent_moments(spec: ModelSpec, q: Posterior, X: FloatArray) -> Gaussian:

@@ -79,11 +79,11 @@ def unit_moments(spec: ModelSpec, h: Gaussian) -> Gaussian:
         g = activation.moments(Gaussian(h.mean[:, k], h.var[:, k]))
         mean[:, k] = spec.activation_scale[k] * g.mean
         var[:, k] = spec.activation_scale[k] ** 2 * g.var
-    return with_products(spec, Gaussian(mean, var))
+    return seen_by_output(spec, Gaussian(mean, var))
 
 
-def with_products(spec: ModelSpec, g: Gaussian) -> Gaussian:
-    """Moments of the units, (n, K), with those of their products and of the constant unit, (n, J)."""
+def seen_by_output(spec: ModelSpec, g: Gaussian) -> Gaussian:
+    """Moments of all that the output layer sees, (n, J), from those of the units, (n, K)."""
     mean, var = product_moments(spec, g)
     one = np.ones((len(mean), 1))
     return Gaussian(np.concatenate([mean, one], axis=1), np.concatenate([var, 0.0 * one], axis=1))

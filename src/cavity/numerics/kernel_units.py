@@ -221,7 +221,7 @@ def unit_moments(kind, mean, var, work):
 
 @njit(**_JIT)
 def all_unit_moments(h_mean, h_var, kinds, scale, mean, var):
-    """Write means and variances of s_k g_k(h_ik), h ~ N, for activations (n, K): half of a prediction."""
+    """Write means and variances of s_k g_k(h_ik), h ~ N, for activations (n, K), as predictions need them."""
     work = np.empty((2, MOMENT_NODES))
     for i in range(h_mean.shape[0]):
         for k in range(h_mean.shape[1]):
