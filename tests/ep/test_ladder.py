@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from cavity.ep.few_inputs import widened, with_inputs
-from cavity.ep.ladder import Plan, fit_ensemble, run_map_start
+from cavity.ep.ladder import fit_ensemble
 from cavity.ep.latent import latent_moments
 from cavity.ep.map_start import map_network, prior_vars, residual_var
 from cavity.ep.options import FitOptions
+from cavity.ep.race import Plan, run_map_start
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Status
 from cavity.ep.warm_up import narrowed, relevant_inputs

@@ -11,7 +11,6 @@ convergence.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,88 +21,24 @@ from cavity.ep.doubt import doubt
 from cavity.ep.ensemble import CARRYING, Ensemble, mean_loo, stack
 from cavity.ep.few_inputs import all_widened, few_enough, suited, with_inputs
 from cavity.ep.linear import fit_linear
-from cavity.ep.map_start import (
-    NOISE_RANGE,
-    apparent_var,
-    linearised_state,
-    map_network,
-    residual_var,
-)
 from cavity.ep.options import FitOptions
+from cavity.ep.race import race
 from cavity.ep.runs import Told, numbered, run_all
-from cavity.ep.schedule import Schedule, Stage, map_schedule
+from cavity.ep.schedule import Schedule, Stage
 from cavity.ep.solve import Solution, Status, solve
-from cavity.ep.starts import STARTS, check_fit, with_noise
-from cavity.ep.warm_up import ENOUGH_UNITS, default_step, map_prior, narrowed, relevant_inputs, with_units
-from cavity.model.activations import Linear
+from cavity.ep.starts import STARTS, check_fit
+from cavity.ep.warm_up import default_step, relevant_inputs
 from cavity.model.data import TrainingData
 from cavity.model.likelihoods import GaussianLikelihood
 from cavity.model.spec import ModelSpec, Noise
 from cavity.numerics.threads import one_thread
 from cavity.types import FloatArray
 
-# Noise variance, prior variance and L-BFGS iterations of MAP fits, standardised target, whether the first
-# unit is linear (where `FitOptions.mixed`), and the most units (where `FitOptions.adapt_width`). Where the
-# noise is 1e-4 the priors only whisper and stopping early does the work, on a narrowed network; where it is
-# large the priors do it, on all units or, best where the noise hides what more would fit, on a few.
-VARIANTS = (
-    (1e-4, 1.0, 1000, True, None), (0.02, 0.1, 1500, True, None),
-    (0.05, 0.1, 1500, True, 10), (1e-4, 1.0, 400, False, None),
-)  # fmt: skip
-WHISPER = 1e-3
-# The same where the likelihood has no scale to infer (classes, counts) or its scale is held: firm priors.
-FIRM_VARIANTS = (
-    (0.02, 0.1, 1500, True, None), (0.02, 0.5, 400, False, None),
-    (0.02, 0.02, 1500, True, None), (0.02, 0.5, 1500, False, None),
-)  # fmt: skip
 VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on the inputs
 FEW_SWEEPS = 6  # of fits under another noise that follow the heaviest, which tells whether it is better
 FEW_INPUTS = 50  # up to which noise that depends on them is tried; with more that costs as much as the fit
 SETTLING_SWEEPS = 40  # more of the heaviest of several fits, where it has not settled
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
-
-
-class Plan(NamedTuple):
-    """What varies between starts."""
-
-    seed: int
-    noise_var: float
-    prior_var: float
-    map_iter: int
-    linear: bool = False
-    most_units: int | None = None
-
-
-def run_map_start(
-    spec: ModelSpec,
-    data: TrainingData,
-    plan: Plan,
-    inputs: FloatArray,
-    options: FitOptions,
-    max_sweeps: int | None = None,
-    callback: Told = None,
-    time_limit: float | None = None,
-) -> Solution:
-    """One start: MAP network on the relevant inputs, linearised sites, EP."""
-    rng = np.random.default_rng(plan.seed)
-    weight_var = map_prior(spec, inputs, plan.prior_var, data.n_rows)
-    held_var = max(float(np.exp(spec.noise.mean)), 1e-6)
-    map_var = plan.noise_var if spec.noise.inferred else held_var
-    network = map_network(spec, data, map_var, weight_var, rng, max_iter=plan.map_iter)
-    noise_var = residual_var(spec, data, network) if spec.noise.inferred else held_var
-    noise_var = float(np.clip(noise_var, *NOISE_RANGE))
-    state = linearised_state(spec, data, network, noise_var, weight_var)
-    if spec.noise.inferred:
-        log_noise = float(np.log(np.clip(apparent_var(spec, data, state), *NOISE_RANGE)))
-    else:  # the MAP fit needs a positive variance, the model may hold zero
-        log_noise = spec.noise.mean
-    state = with_noise(spec, data, state, log_noise)
-    step = options.step if options.step is not None else default_step(data, spec)
-    max_sweeps = options.max_iter if max_sweeps is None else max_sweeps
-    schedule = map_schedule(step, max_sweeps, options.tol, options.flat)
-    return solve(
-        spec, data, state, schedule, n_threads=options.n_threads, time_limit=time_limit, callback=callback
-    )
 
 
 def fit_ensemble(
@@ -197,33 +132,9 @@ def _fit_inputs(
         return _varied(begun, spec.noise, data, options, callback, clock, must=True)
     if spec.likelihood.robust:
         return _fit_robust(spec, data, softer, inputs, options, callback)
-    narrow = narrowed(spec, data, inputs, options.seed) if options.adapt_width else spec
-    wide = with_units(spec, max(narrow.n_hidden, ENOUGH_UNITS)) if options.adapt_width else spec
-    seeds = np.random.SeedSequence(options.seed).generate_state(options.n_starts)
     alone = options.n_starts == 1
     first = options.max_iter if alone else min(FIRST_SWEEPS, options.max_iter)
-    solutions: list[Solution] = []
-    variants = list(VARIANTS if spec.noise.inferred else FIRM_VARIANTS)[: (options.n_starts + 2) // 2]
-    while len(solutions) < options.n_starts:
-        more = min(len(variants), options.n_starts - len(solutions))
-        plans = [Plan(int(seeds[len(solutions) + m]), *variants[m]) for m in range(more)]
-
-        def begin(m: int, told: Told, plans: list[Plan] = plans) -> Solution:
-            model = narrow if plans[m].noise_var < WHISPER else wide
-            most = plans[m].most_units
-            if options.adapt_width and most is not None:
-                model = with_units(model, most)
-            if options.mixed and plans[m].linear:
-                model = replace(model, activations=(Linear(), *model.activations[1:]))
-            return run_map_start(model, data, plans[m], inputs, options, first, told, clock.left)
-
-        done = run_all(begin, more, options.n_jobs, callback, clock, (len(solutions), options.n_starts))
-        solutions += done
-        if len(done) < more or any(s.status is Status.INTERRUPTED for s in done):
-            break
-        if len(solutions) == more:  # the first round was a race: the better half of the variants go on
-            order = np.argsort([-mean_loo(data, s) for s in solutions], kind="stable")
-            variants = [variants[m] for m in order[: (more + 1) // 2]]
+    solutions = race(spec, data, inputs, options, first, callback, clock)
     ensemble = stack(data, solutions)
     stopped = any(s.status is Status.INTERRUPTED for s in solutions)
     if alone or options.max_iter <= first or stopped:
