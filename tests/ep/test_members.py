@@ -9,8 +9,9 @@ from cavity.ep import members as engine
 from cavity.ep.countdown import Countdown
 from cavity.ep.ensemble import Ensemble, joined, mixture_loo, unseen_densities
 from cavity.ep.ladder import fit_ensemble
-from cavity.ep.members import FOLDS, Member, fit_members, refitted
+from cavity.ep.members import FOLDS, Member, fit_members, refitted, screened
 from cavity.ep.options import FitOptions
+from cavity.estimators.wide import wide_models
 from cavity.model.data import prepare
 from cavity.model.likelihoods import ProbitLikelihood
 from cavity.model.spec import Output, network
@@ -229,3 +230,45 @@ def test_folds_of_several_starts_are_predicted_by_their_mixture(straight_rows, m
     parts = np.stack([unseen_densities(rest, s, out) for s in again.solutions])
     expected = np.log(np.exp(parts).T @ again.weights)
     np.testing.assert_allclose(density[fold == 0, 0], expected, rtol=1e-10)
+
+
+def test_screening_keeps_the_inputs_that_go_with_the_target():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(50, 6)) * [1.0, 100.0, 1.0, 1.0, 1.0, 1.0]
+    y = np.where(X[:, 4] - X[:, 2] > 0.0, 1.0, -1.0)
+    data = prepare(X, y, standardise_target=False).data
+    spec = network(6, 1, activation="linear", prior="gaussian", output=Output(fixed=np.array([1.0, 0.0])))
+    assert np.flatnonzero(~screened(spec, data, 2).held[0]).tolist() == [2, 4, 6]  # and the bias
+    # copies of rows count as often as there are of them: by these alone another input says everything
+    other = np.where(X[:, 0] > 0.0, 1.0, -1.0) == y
+    told = data._replace(weight=np.where(other, 1000.0, 1.0))
+    assert np.flatnonzero(~screened(spec, told, 1).held[0]).tolist() == [0, 6]
+
+
+def test_screened_inputs_are_chosen_anew_on_every_fold(straight_rows, monkeypatch):
+    data, linear = straight_rows
+    seen = []
+
+    def told(spec, rows, count):
+        seen.append((rows.n_rows, count))
+        return spec
+
+    monkeypatch.setattr(engine, "screened", told)
+    fit_members([Member(linear, OPTIONS, "a"), Member(linear, OPTIONS, "b", inputs=1)], data)
+    assert seen == [(60, 1)] + [(40, 1)] * FOLDS
+
+
+def test_classes_of_many_inputs_try_ridges_of_few_of_them(tmp_path):
+    assert not any(m.inputs for m in wide_models(300))
+    assert {m.inputs for m in wide_models(300, classes=True)} == {None, 20}
+    assert {m.inputs for m in wide_models(2000, classes=True)} == {None, 20, 200, 1000}
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(40, 60))
+    y = X[:, 7] > 0.0
+    model = EPClassifier(random_state=0).fit(X, y)
+    used = [int((~c.spec.held[0]).sum()) for c in model.posterior_.components]
+    assert 21 in used and np.argmax(model.relevance_.probability) == 7
+    model.save(tmp_path / "few.cavity")
+    np.testing.assert_array_equal(
+        cavity.load(tmp_path / "few.cavity").predict_proba(X), model.predict_proba(X)
+    )

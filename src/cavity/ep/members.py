@@ -23,7 +23,7 @@ from cavity.ep.solve import Status
 from cavity.ep.stacking import stacking_weights
 from cavity.ep.temper import with_temperature
 from cavity.model.data import TrainingData
-from cavity.model.spec import ModelSpec
+from cavity.model.spec import ModelSpec, WeightBlock
 from cavity.types import FloatArray
 
 FOLDS = 3  # five gained little on inner folds of riboflavin and colon, and cost as much as the fit again
@@ -36,13 +36,15 @@ FOLD_STARTS = 1  # at most, of a model that is fitted again: two weigh kinds ali
 class Member(NamedTuple):
     """A model, how it is fitted, and its kind, if kinds are to be weighed on folds that are fitted again.
 
-    ``tempered``: its solutions learn how sure they may be (`cavity.ep.temper`).
+    ``tempered``: its solutions learn how sure they may be (`cavity.ep.temper`). ``inputs``: so many of them
+    are used, those that go with the target most (`screened`), chosen anew for every set of rows.
     """
 
     spec: ModelSpec
     options: FitOptions
     kind: str | None = None
     tempered: bool = False
+    inputs: int | None = None
 
 
 def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = None) -> Ensemble:
@@ -74,10 +76,30 @@ def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = N
 def _fitted(member: Member, data: TrainingData, clock: Countdown, callback: Any) -> Ensemble:
     """One member in what is left of the time."""
     options = replace(member.options, time_limit=clock.left)
-    found = fit_ensemble(member.spec, data, options, callback)
+    spec = member.spec if member.inputs is None else screened(member.spec, data, member.inputs)
+    found = fit_ensemble(spec, data, options, callback)
     if not member.tempered:
         return found
     return found._replace(solutions=tuple(with_temperature(data, s) for s in found.solutions))
+
+
+def screened(spec: ModelSpec, data: TrainingData, count: int) -> ModelSpec:
+    """The model with only the ``count`` inputs whose correlation with the target is largest.
+
+    The weights of the others, and of no bias, are held at zero, as by a mask.
+    """
+    d = spec.n_inputs
+    w = data.weight / data.weight.sum()
+    X, y = data.X - w @ data.X, data.y - w @ data.y
+    size = np.sqrt(w @ X**2)
+    told = np.abs((w * y) @ X) / np.where(size > 0.0, size, np.inf)
+    if spec.bias:
+        told[-1] = np.inf
+        count += 1
+    used = np.zeros(d, dtype=bool)
+    used[np.argsort(-told, kind="stable")[:count]] = True
+    blocks = tuple(WeightBlock(b.prior, b.entries[used[b.entries % d]]) for b in spec.blocks)
+    return replace(spec, blocks=blocks)
 
 
 def refitted(

@@ -179,8 +179,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
                 linear_options(options, adapts, diagonal),
                 kind,
                 tempered=True,
+                inputs=inputs,
             )
-            for how, kind, adapts in wide_models(self.n_features_in_, spec.likelihood.sign)
+            for how, kind, adapts, inputs in wide_models(self.n_features_in_, spec.likelihood.sign)
         ]
 
     @property

@@ -50,7 +50,7 @@ class EPClassifier(EPClassification):
         scale per input) and linear ones; with less than twenty rows for each input, and at most a hundred
         inputs, also waves (smooth, of cosine units, unless ``activation`` names others), and the kinds are
         weighed on three folds that are fitted again. Where inputs outnumber rows, the linear ones of
-        `EPRegressor`.
+        `EPRegressor`, and ridges of the few inputs that go with the class most.
     activation, groups, parents, prior_scale, mask, output_prior, interactions, form, n_starts, \
 damping, block_size, max_iter, tol, warm_start, time_limit, n_jobs, random_state, verbose
         As for `EPRegressor`.
