@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.score import run
-from benchmarks.accuracy.sets import CAVITY, MODULES, SETS, bars
+from benchmarks.accuracy.sets import CAVITY, MODULES, MORE, SETS, bars
 from benchmarks.harness import Benchmark, Task
 from benchmarks.methods import FOLDER
 
@@ -32,9 +32,11 @@ def tasks(options: Namespace) -> list[Task]:
     for name, of in SETS.items():
         params = of.params | (of.quick if options.quick else {})
         n_splits = min(of.n_splits, QUICK_SPLITS) if options.quick else of.n_splits
-        plain: list[Variant] = (
-            [(m, MODULES[m], {}) for m in of.methods] if options.methods or not variants else []
-        )
+        plain: list[Variant] = []
+        if options.methods or not variants:
+            plain = [(m, MODULES[m], {}) for m in of.methods]
+            if of.more_starts is not None and not options.quick:
+                plain.append((MORE, MODULES[CAVITY], {"n_starts": of.more_starts}))
         for split in range(n_splits):
             for fold in range(options.inner) if options.inner else (None,):
                 inner = {} if fold is None else {"inner": fold}

@@ -13,17 +13,24 @@ from typing import Any
 
 import numpy as np
 
+from cavity.ep.countdown import Countdown
+from cavity.ep.ensemble import Ensemble
+from cavity.ep.few_inputs import all_widened, with_inputs
 from cavity.ep.ladder import fit_ensemble
 from cavity.ep.options import FitOptions
+from cavity.ep.race import Plan, run_map_start
 from cavity.ep.schedule import Schedule, Stage, Step, paper_schedule
-from cavity.ep.solve import solve
+from cavity.ep.solve import Solution, solve
 from cavity.ep.starts import zero_state
-from cavity.model.data import prepare
-from cavity.model.spec import Noise, network
+from cavity.ep.warm_up import relevant_inputs
+from cavity.model.data import TrainingData, prepare
+from cavity.model.spec import ModelSpec, Noise, network
+from cavity.numerics.threads import one_thread
 from cavity.result.posterior import FittedPosterior
 
 # Fraction and dampings within the ranges of Section 3.3.1, output weights apart: all units stay in use.
 BOLD = {"fraction": 0.5, "damping": 0.8, "damping_output": 0.6}
+FIRM = (0.01, 1.0)  # noise and prior variance of a MAP network that is fitted until it settles
 
 
 class PaperNetwork:
@@ -69,6 +76,7 @@ def fit(
     weight_var: float = 0.5,
     bias_prior: str | float = 4.0,
     start: str = "zero",
+    map_iter: int | None = None,
     incremental: int | None = None,
     priors_first: int | None = None,
     scheme: int = 2,
@@ -82,7 +90,8 @@ def fit(
 
     ``bias_prior``: the variance of the input biases, "group" for a scale of their own or "shared" for that of
     all weights. ``incremental`` starts with one unit and adds one every so many sweeps; ``start`` may also be
-    "map", where no sweeps with fixed priors come first. ``priors_first`` sweeps with the noise held bring in
+    "map", where no sweeps with fixed priors come first: the first start of `EPRegressor`, or one with firmer
+    noise and so many iterations. ``priors_first`` sweeps with the noise held bring in
     the input prior before all else, with steps as `BOLD` says. ``scheme`` is that of the input prior: 1
     converges once and is held, 2 goes on. A fit ends where no moment is off by more than ``tol`` of its
     standard deviation.
@@ -100,7 +109,7 @@ def fit(
     )
     if start == "map":
         options = FitOptions(max_iter=max_sweeps, tol=tol)
-        found = FittedPosterior(prepared, fit_ensemble(spec, prepared.data, options).solutions[0])
+        found = FittedPosterior(prepared, from_map(spec, prepared.data, options, map_iter))
         return PaperNetwork(found, found)
     if priors_first is None:
         stages = paper_schedule(
@@ -120,6 +129,21 @@ def fit(
     final = solve(spec, prepared.data, fixed.state, Schedule(stages[cut:]))
     final = final._replace(history=fixed.history + final.history)
     return PaperNetwork(FittedPosterior(prepared, final), FittedPosterior(prepared, fixed))
+
+
+def from_map(spec: ModelSpec, data: TrainingData, options: FitOptions, map_iter: int | None) -> Solution:
+    """EP from one MAP network of the inputs that matter, all inputs taken up in the end."""
+    if map_iter is None:
+        return fit_ensemble(spec, data, options).solutions[0]
+    with one_thread():
+        keep = np.flatnonzero(relevant_inputs(spec, data, options.seed))
+        few, rows = spec.keep_inputs(keep), with_inputs(data, keep)
+        plan = Plan(options.seed, *FIRM, map_iter)
+        begun = run_map_start(few, rows, plan, np.ones(len(keep), bool), options)
+        if len(keep) == spec.n_inputs:
+            return begun
+        found = Ensemble((begun,), np.ones(1))
+        return all_widened(spec, data, found, keep, options, None, Countdown(None)).solutions[0]
 
 
 def priors_before_noise(

@@ -57,6 +57,7 @@ def _plans(
     gp_ard: Plan | None = None,
     other_starts: bool = False,
     sweeps: dict[str, int] | None = None,
+    map_iter: int | None = None,
 ) -> dict[str, Plan]:
     """The paper's networks and cavity on all splits, the others as they are given."""
     k = {"n_hidden": n_hidden}
@@ -65,7 +66,9 @@ def _plans(
         EP_ARD: Plan(n_splits, ARD | k | (sweeps or {})),
         EP_UNITS: Plan(n_splits, UNITS | k | (sweeps or {})) if other_starts else None,
         EP_PRIORS: Plan(n_splits, PRIORS_FIRST | k | (sweeps or {})) if other_starts else None,
-        EP_MAP: Plan(n_splits, MAP | k) if other_starts else None,
+        EP_MAP: Plan(n_splits, MAP | k | ({"map_iter": map_iter} if map_iter else {}))
+        if other_starts
+        else None,
         MC: None if mc is None else mc._replace(settings=PRIORS | {"n_hidden": n_hidden} | mc.settings),
         GP: gp,
         GP_ARD: gp_ard,
@@ -87,7 +90,7 @@ QUICK: dict[str, dict[str, Any]] = {
     EP_ARD: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3},
     EP_UNITS: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3, "incremental": 1},
     EP_PRIORS: {"n_hidden": 3, "warm_sweeps": 2, "max_sweeps": 3, "priors_first": 2},
-    EP_MAP: {"n_hidden": 3, "max_sweeps": 3},
+    EP_MAP: {"n_hidden": 3, "max_sweeps": 3, "map_iter": 5},
     CAVITY: {"n_hidden": 3, "n_starts": 2, "max_iter": 3},
     GP: {"restarts": 0, "max_iter": 5},
     GP_ARD: {"restarts": 0, "max_iter": 5},
@@ -121,6 +124,7 @@ SETS = {
             gp_ard=Plan(1, {"restarts": 0, "max_iter": 200}),
             other_starts=True,
             sweeps={"max_sweeps": 400},
+            map_iter=4000,  # after the 1000 of a start of `EPRegressor` thirty units are far from settled
         ),
     ),
     **{

@@ -51,7 +51,7 @@ def spike_and_slab(n_inputs: int, slab: float | None = None) -> tuple[SpikeAndSl
 
 
 class Wide(NamedTuple):
-    """A linear model as arguments of a network, its kind, whether its prior adapts, and the inputs it keeps."""
+    """A linear model as arguments of a network, its kind, whether its prior adapts, the inputs it keeps."""
 
     how: dict[str, Any]
     kind: str
