@@ -73,7 +73,6 @@ SETS = {
         STANDARDISED,
         1993,
         {"most_train": 500},
-        more_starts=12,
     ),
     "case2": Set(
         {"protocol": "case2", "n": 200},

@@ -124,7 +124,7 @@ SETS = {
             gp_ard=Plan(1, {"restarts": 0, "max_iter": 200}),
             other_starts=True,
             sweeps={"max_sweeps": 400},
-            map_iter=4000,  # after the 1000 of a start of `EPRegressor` thirty units are far from settled
+            map_iter=20_000,  # after the 1000 of a start of `EPRegressor` thirty units are far from settled
         ),
     ),
     **{
