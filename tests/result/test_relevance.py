@@ -5,10 +5,11 @@ import pytest
 from scipy.stats import norm
 from tests.estimators.problems import fitted, rows
 
-from cavity import EPRegressor
+from cavity import EPClassifier, EPRegressor
+from cavity.model.spec import network
 from cavity.result.draws import draw, functions
 from cavity.result.mixture import MixturePosterior
-from cavity.result.relevance import _mixture_quantile, input_blocks, mean_changes, relevance
+from cavity.result.relevance import _mixture_quantile, input_blocks, is_straight, mean_changes, relevance
 
 unconverged = pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.ConvergenceWarning")
 FORMS = [
@@ -161,3 +162,25 @@ def test_a_table_without_pandas_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ImportError, match="to_pandas.. needs pandas: pip install"):
         fitted().relevance_.to_pandas()
+
+
+def test_slopes_are_a_short_cut_only(monkeypatch):
+    """Straight fits of several kinds, some of which see few of the inputs, through both ways."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 50))
+    model = EPClassifier(random_state=0).fit(X, X[:, 3] - X[:, 8] > 0.0)
+    blocks = [("both", [3, 8]), *((f"x{j}", [j]) for j in range(50))]
+    assert all(is_straight(c.spec) for c in model.posterior_.components)
+    assert len({int(c.spec.held.sum()) for c in model.posterior_.components}) > 1
+    short = relevance(model.posterior_, blocks)
+    monkeypatch.setattr("cavity.result.relevance.is_straight", lambda spec: False)
+    long = relevance(model.posterior_, blocks)
+    for name, column in long.to_dict().items():
+        if name != "name":
+            np.testing.assert_allclose(getattr(short, name), column, rtol=1e-9, atol=1e-12)
+
+
+def test_bent_units_have_no_slopes():
+    bent = network(2, 2, activation="linear+erf")
+    assert not is_straight(bent) and is_straight(network(2, 2, activation="linear"))
+    assert not is_straight(network(2, 2, activation="linear", interactions=[(0, 1)]))

@@ -26,7 +26,9 @@ from cavity.ep.dual import rotation
 from cavity.ep.inclusion import has_inclusion, inclusion_probabilities
 from cavity.ep.prune import UNUSED, unit_effects
 from cavity.ep.state import WeightPosterior
+from cavity.model.activations import Linear
 from cavity.model.interactions import with_products
+from cavity.model.spec import ModelSpec
 from cavity.result.draws import draw, is_diagonal, output_inputs
 from cavity.result.mixture import MixturePosterior
 from cavity.result.posterior import FittedPosterior
@@ -202,7 +204,13 @@ def spaced(n: int, most: int) -> IntArray:
 def _scales(posterior: MixturePosterior, columns: list[IntArray]) -> tuple[FloatArray, ...]:
     """E, sd and interval of φ over components, units and the block's inputs."""
     out = np.empty((4, len(columns)))
+    seen = [np.where(c.spec.held, -1, c.spec.group_of) for c in posterior.components]
+    known: dict[tuple[bytes, ...], int] = {}  # of many inputs most have the scales of another
     for b, block in enumerate(columns):
+        same = known.setdefault(tuple(groups[:, block].tobytes() for groups in seen), b)
+        if same != b:
+            out[:, b] = out[:, same]
+            continue
         shares, means, variances = [], [], []
         for share, component in zip(posterior.weights, posterior.components, strict=True):
             spec = component.spec
@@ -235,12 +243,25 @@ def _mixture_quantile(p: FloatArray, mean: FloatArray, sd: FloatArray, level: fl
     return 0.5 * (lo + hi)
 
 
+def is_straight(spec: ModelSpec) -> bool:
+    """True where f is linear in the inputs, so that what one of them does is its slope times it."""
+    return not len(spec.pairs) and all(isinstance(a, Linear) for a in spec.activations)
+
+
+def slopes(spec: ModelSpec, w: FloatArray, v: FloatArray) -> FloatArray:
+    """(..., d) slopes of straight networks with weights w (..., K, d) and v (..., J)."""
+    return np.einsum("...k,...kd->...d", v[..., :-1] * spec.activation_scale, w)
+
+
 def mean_changes(component: FittedPosterior, X: FloatArray, columns: list[IntArray]) -> FloatArray:
     """E f(x) - E f(x with a block at its mean), (blocks, n), standardised; X a design of n rows.
 
     A block at its mean is a block of zeros, so h loses X_B w_B and everything else stays.
     """
     spec, q = component.spec, component.state.posterior
+    if is_straight(spec):
+        slope = slopes(spec, q.w.mean, q.v.mean)
+        return np.array([X[:, block] @ slope[block] for block in columns]).reshape(len(columns), len(X))
     units = [(X @ q.w.mean[k], _variances(q.w, k, X)) for k in range(spec.n_hidden)]
 
     def mean(block: IntArray) -> FloatArray:
@@ -291,6 +312,11 @@ def _drawn_effects(posterior: MixturePosterior, columns: list[IntArray], seed: i
     X, weight = data.X[rows], data.weight[rows]
     for m, component in enumerate(posterior.components):
         draws = draw(component, DRAWS, np.random.default_rng([seed, m]))
+        if is_straight(component.spec):
+            slope = slopes(component.spec, draws.w, draws.v)
+            for b, block in enumerate(columns):
+                out[b, m] = np.sqrt(weight @ (X[:, block] @ slope[:, block].T) ** 2 / weight.sum())
+            continue
         v = draws.v[:, None, :-1]
         h = np.einsum("nd,skd->snk", X, draws.w, optimize=True)
         f = np.sum(output_inputs(component.spec, h) * v, axis=2)
