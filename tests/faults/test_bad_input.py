@@ -161,6 +161,10 @@ def test_almost_constant_columns_are_not_blown_up():
 def test_duplicated_columns():
     noted(["column 3 repeats column 0"], np.column_stack([X, X[:, 0]]), Y)
     noted(["column 3 repeats column 1"], np.column_stack([X, 5.0 + 2.0 * X[:, 1]]), Y)
+    two = prepare(np.column_stack([X, X[:, 0], 2.0 * X[:, 0]]), Y).notes
+    assert two == ("column 3 and column 4 repeat column 0: their effect is shared between them.",)
+    (seven,) = prepare(np.column_stack([X, *(k * X[:, 0] for k in range(1, 8))]), Y).notes
+    assert seven.startswith("column 3, column 4, column 5, column 6, column 7 and 2 more repeat column 0:")
     assert prepare(X, Y).notes == ()
 
 

@@ -71,6 +71,7 @@ def on_grid(a: FloatArray) -> FloatArray:
 
 CONSTANT_TARGET, FAR_OFF = "y is constant", "Far off:"  # how notes begin that are warnings too
 MOST_COPIES = 1e15  # of a row: fits with 1e20 lose digits, with 1e50 their posterior
+MOST_NAMED = 5  # of columns that repeat another, the rest is counted
 FAR_AWAY = 1e6  # times the usual distance from the median; Gaussian noise sees no more of the other rows
 
 
@@ -337,13 +338,16 @@ def _canonical_rows(
 
 def _duplicated_columns(Z: FloatArray, constant: FloatArray, names: Sequence[str] | None) -> list[str]:
     """One sentence per group of equal columns (after standardising), constant ones aside."""
-    seen: dict[bytes, int] = {}
-    notes = []
+    alike: dict[bytes, list[int]] = {}
     for j in np.flatnonzero(~constant):
-        key = (np.round(Z[:, j], 12) + 0.0).tobytes()
-        if key in seen:
-            first = _column(names, seen[key])
-            notes.append(f"{_column(names, int(j))} repeats {first}: their effect is shared between them.")
-        else:
-            seen[key] = int(j)
+        alike.setdefault((np.round(Z[:, j], 12) + 0.0).tobytes(), []).append(int(j))
+    notes = []
+    for first, *others in alike.values():
+        if others:
+            named = [_column(names, j) for j in others[:MOST_NAMED]]
+            if len(others) > MOST_NAMED:
+                named.append(f"{len(others) - MOST_NAMED} more")
+            who = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+            verb = "repeats" if len(others) == 1 else "repeat"
+            notes.append(f"{who} {verb} {_column(names, first)}: their effect is shared between them.")
     return notes
