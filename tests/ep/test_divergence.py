@@ -89,3 +89,12 @@ def test_steps_without_noise_stay_finite():
         and np.isfinite([r.mismatch for r in model.posterior_.main.solution.history]).all()
     )
     assert model.loo_ > np.log(1.0 / np.std(y)) - 1.42
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_a_state_without_a_density_is_not_safe(bad):
+    runner = _StageRunner(Stage("converge", Step(damping=0.4), 50, 1e-9, retreat=True))
+    assert runner.observe(info(bad), "broken", "next") == "next"  # nothing to go back to
+    assert runner.observe(info(-1.0), "good", "better") == "better"
+    assert runner.observe(info(bad), "better", "broken again") == "good"
+    assert runner.step.damping == pytest.approx(0.2)

@@ -14,7 +14,7 @@ from cavity.ep.network_numpy import visit_rows_numpy
 from cavity.ep.posterior import refresh_noise
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.solve import solve
-from cavity.ep.starts import state_from_sites, with_noise, zero_state
+from cavity.ep.starts import FAR_NOISE, state_from_sites, with_noise, with_noise_of_sites, zero_state
 from cavity.ep.state import LogVariance, RowSites
 from cavity.ep.sweep import active_mask, held
 from cavity.model.data import TrainingData, prepare
@@ -247,3 +247,22 @@ def test_sites_of_fewer_inputs_make_a_noise_of_all():
 def test_refused_before_the_first_sweep(noise, more, said):
     with pytest.raises(ValueError, match=said):
         network(2, 2, noise=noise, **more)
+
+
+def test_slopes_that_sites_make_out_of_nothing_are_not_believed():
+    """Where negative precisions leave little of the prior, small locations make enormous slopes."""
+    data = rows()
+    spec = spec_of()
+    state = with_noise(spec, data, zero_state(spec, data), -2.0)
+    plain = with_noise_of_sites(spec, data, state)
+    x = data.X[:, 0]
+    # precisions that say nothing of the level and take away half of what the prior says of the slope
+    bow = x**2 - np.mean(x**2)
+    tau = -0.5 / noises.prior(spec).var[1] * bow / np.sum(bow**2)
+    sites = np.stack([tau, 0.5 * x])
+    q = noises.refreshed(spec, data, sites)
+    phi = noises.features(spec, data.X)
+    assert q is not None and noises.farthest(q, phi, -2.0) > FAR_NOISE
+    found = with_noise_of_sites(spec, data, state._replace(rows=state.rows._replace(noise=sites)))
+    assert noises.farthest(noises.of(found.posterior), phi, -2.0) < 0.5
+    assert noises.farthest(noises.of(plain.posterior), phi, -2.0) < 0.5

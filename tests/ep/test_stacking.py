@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from cavity.ep.stacking import distinct, drop_small, stacking_weights
+from cavity.ep.stacking import distinct, drop_small, stacking_weights, usable
 
 
 def densities(n=200, seed=0):
@@ -57,3 +57,17 @@ def test_near_copies_are_dropped_and_the_better_converged_stays():
 def test_small_weights_go_and_the_largest_stays():
     np.testing.assert_allclose(drop_small(np.array([0.6, 0.395, 0.005])), [0.6 / 0.995, 0.395 / 0.995, 0.0])
     np.testing.assert_allclose(drop_small(np.full(200, 0.005)), np.full(200, 0.005))
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_fits_that_fell_apart_get_nothing(bad):
+    log_p = densities()
+    broken = np.insert(log_p, 1, 0.0, axis=1)
+    broken[7, 1] = bad
+    assert usable(broken) == [0, 2, 3]
+    found = stacking_weights(broken)
+    np.testing.assert_allclose(found[[0, 2, 3]], stacking_weights(log_p), rtol=1e-12)
+    assert found[1] == 0.0
+    broken[3] = bad  # every fit has such a row: all count, and nothing is NaN
+    found = stacking_weights(broken)
+    assert np.all(found > 0.0) and found.sum() == pytest.approx(1.0)

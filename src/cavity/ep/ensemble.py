@@ -11,7 +11,7 @@ from cavity.ep.evidence import look_at_rows
 from cavity.ep.latent import activation_marginals
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Solution
-from cavity.ep.stacking import distinct, drop_small, stacking_weights
+from cavity.ep.stacking import distinct, drop_small, stacking_weights, usable
 from cavity.ep.state import zero_row_sites
 from cavity.ep.temper import predictive_state
 from cavity.model.data import TrainingData
@@ -51,8 +51,9 @@ def unseen_densities(data: TrainingData, solution: Solution, unseen: TrainingDat
 
 
 def mean_loo(data: TrainingData, solution: Solution) -> float:
-    """Mean leave-one-out log density, copies counted."""
-    return float(np.average(loo_densities(data, solution), weights=data.weight))
+    """Mean leave-one-out log density, copies counted; -inf where a fit that fell apart has none."""
+    mean = float(np.average(loo_densities(data, solution), weights=data.weight))
+    return -np.inf if np.isnan(mean) else mean
 
 
 def stack(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble:
@@ -76,7 +77,7 @@ def _stack_starts(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble
     if len(solutions) == 1:
         return Ensemble((solutions[0],), np.ones(1))
     loo = np.stack([loo_densities(data, s) for s in solutions], axis=1)
-    kept = distinct(loo, np.argsort([s.mismatch for s in solutions]))
+    kept = distinct(loo, [m for m in np.argsort([s.mismatch for s in solutions]) if m in usable(loo)])
     weights = drop_small(stacking_weights(loo[:, kept], data.weight))
     return _kept([solutions[m] for m in kept], weights)
 

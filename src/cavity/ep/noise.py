@@ -103,6 +103,11 @@ def of_rows(q: LogNoise, phi: FloatArray) -> Gaussian:
     return Gaussian(phi @ q.mean, np.einsum("np,np->n", phi @ q.cov, phi))
 
 
+def farthest(q: LogNoise, phi: FloatArray, log_var: float) -> float:
+    """How far from ``log_var`` the mean of s of any row is; zero where there is one θ for all."""
+    return float(np.max(np.abs(of_rows(q, phi).mean - log_var))) if isinstance(q, LogVariance) else 0.0
+
+
 def refreshed(spec: ModelSpec, data: TrainingData, sites: FloatArray) -> LogNoise | None:
     """q from its prior and the sites of all rows, (2, n); None where it is improper."""
     if not spec.noise.varies:

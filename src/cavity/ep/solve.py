@@ -191,10 +191,10 @@ class _StageRunner:
     def observe(self, info: SweepInfo, before: EPState, after: EPState) -> EPState:
         """Take note of a sweep; the state to go on from. Its density is that of the state ``before`` it."""
         self.sweeps += 1
-        if self.safe is None or info.log_z > self.safe[0]:
+        if np.isfinite(info.log_z) and (self.safe is None or info.log_z > self.safe[0]):
             self.safe = info.log_z, before
-        fallen = self.stage.retreat and not info.log_z >= self.safe[0] - FALL
-        if fallen and self.falls < MOST_FALLS:
+        fallen = self.stage.retreat and self.safe is not None and not info.log_z >= self.safe[0] - FALL
+        if fallen and self.safe is not None and self.falls < MOST_FALLS:
             self.falls += 1
             self.step, self.stalled, self.best = _slower(self.step, 0.5), 0, np.inf
             self.densities.clear()

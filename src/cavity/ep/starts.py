@@ -27,6 +27,7 @@ from cavity.model.spec import ModelSpec
 from cavity.types import Gaussian
 
 FISHER = 0.5  # what a residual tells of the log of its variance
+FAR_NOISE = 6.0  # change of the log noise variance of a row, e^3 of its sd, that sites are not believed
 WARM_NOISE_VAR = 0.3**2  # paper, Section 3.3.1
 
 
@@ -73,10 +74,14 @@ def with_noise(spec: ModelSpec, data: TrainingData, state: EPState, log_noise: f
 
 
 def with_noise_of_sites(spec: ModelSpec, data: TrainingData, state: EPState) -> EPState:
-    """The state with the q of the noise that its sites make; one level for all where that is improper."""
+    """The state with the q of the noise that its sites make; one level for all where that makes no sense.
+
+    Sites of negative precision can make it improper, or nearly so: then slopes make the noise of some rows
+    e^50 of what it was, and no sweep comes back from there.
+    """
     noise = state.posterior.noise
     q = noises.refreshed(spec, data, state.rows.noise) if spec.noise.inferred else noise
-    if q is None:
+    if q is None or noises.farthest(q, noises.features(spec, data.X), float(noise.mean)) > FAR_NOISE:
         return with_noise(spec, data, state, float(noise.mean))
     return state._replace(posterior=noises.installed(state.posterior, q))
 
