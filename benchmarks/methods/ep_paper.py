@@ -92,11 +92,11 @@ def fit(
 
     ``bias_prior``: the variance of the input biases, "group" for a scale of their own or "shared" for that of
     all weights. ``incremental`` starts with one unit and adds one every so many sweeps; ``start`` may also be
-    "map", where no sweeps with fixed priors come first: the first start of `EPRegressor`, or one with firmer
-    noise and so many iterations. ``priors_first`` sweeps with the noise held bring in
-    the input prior before all else, with steps as `BOLD` says. ``scheme`` is that of the input prior: 1
-    converges once and is held, 2 goes on. A fit ends where no moment is off by more than ``tol`` of its
-    standard deviation.
+    "map", where no sweeps with fixed priors come first: the first start of `EPRegressor`, or with
+    ``map_iter`` the best of several, of firmer noise and so many iterations (`from_map`). ``priors_first``
+    sweeps with the noise held bring in the input prior before all else, with steps as `BOLD` says. ``scheme``
+    is that of the input prior: 1 converges once and is held, 2 goes on. A fit ends where no moment is off by
+    more than ``tol`` of its standard deviation.
     """
     prepared = prepare(X, y, standardise=standardise)
     spec = network(

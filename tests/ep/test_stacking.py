@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from cavity.ep import ensemble
 from cavity.ep.stacking import distinct, drop_small, stacking_weights, usable
+from cavity.model.data import TrainingData
 
 
 def densities(n=200, seed=0):
@@ -71,3 +73,11 @@ def test_fits_that_fell_apart_get_nothing(bad):
     broken[3] = bad  # every fit has such a row: all count, and nothing is NaN
     found = stacking_weights(broken)
     assert np.all(found > 0.0) and found.sum() == pytest.approx(1.0)
+
+
+def test_a_fit_without_a_density_is_never_the_better_one(monkeypatch):
+    """NaN would be neither better nor worse, and pass where only "not worse" is asked for."""
+    data = TrainingData(np.zeros((2, 1)), np.zeros(2), np.ones(2), np.zeros(2))
+    monkeypatch.setattr(ensemble, "loo_densities", lambda data, solution: np.array(solution))
+    assert ensemble.mean_loo(data, (-1.0, -3.0)) == -2.0
+    assert ensemble.mean_loo(data, (np.nan, 0.0)) == -np.inf

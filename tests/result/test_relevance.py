@@ -180,6 +180,21 @@ def test_slopes_are_a_short_cut_only(monkeypatch):
             np.testing.assert_allclose(getattr(short, name), column, rtol=1e-9, atol=1e-12)
 
 
+def test_scales_of_inputs_that_share_them_are_their_own():
+    """Asked for together or one by one: what is worked out once belongs to inputs that the same fits see."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 50))
+    posterior = EPClassifier(random_state=0).fit(X, X[:, 3] - X[:, 8] > 0.0).posterior_
+    blocks = [(f"x{j}", [j]) for j in range(50)]
+    whole = relevance(posterior, blocks)
+    few = next(c.spec for c in posterior.components if c.spec.held.any())
+    for j in (int(np.argmax(few.held[0])), int(np.argmin(few.held[0]))):  # not seen by all, and seen by all
+        alone = relevance(posterior, [blocks[j]])
+        for name in ("scale_mean", "scale_sd", "scale_lower", "scale_upper"):
+            assert getattr(whole, name)[j] == getattr(alone, name)[0]
+    assert len(set(whole.scale_mean)) == 2
+
+
 def test_bent_units_have_no_slopes():
     bent = network(2, 2, activation="linear+erf")
     assert not is_straight(bent) and is_straight(network(2, 2, activation="linear"))

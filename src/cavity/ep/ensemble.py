@@ -77,7 +77,8 @@ def _stack_starts(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble
     if len(solutions) == 1:
         return Ensemble((solutions[0],), np.ones(1))
     loo = np.stack([loo_densities(data, s) for s in solutions], axis=1)
-    kept = distinct(loo, [m for m in np.argsort([s.mismatch for s in solutions]) if m in usable(loo)])
+    fine = usable(loo)
+    kept = distinct(loo, [m for m in np.argsort([s.mismatch for s in solutions]) if m in fine])
     weights = drop_small(stacking_weights(loo[:, kept], data.weight))
     return _kept([solutions[m] for m in kept], weights)
 

@@ -86,7 +86,7 @@ def _fitted(member: Member, data: TrainingData, clock: Countdown, callback: Any)
 def screened(spec: ModelSpec, data: TrainingData, count: int) -> ModelSpec:
     """The model with only the ``count`` inputs whose correlation with the target is largest.
 
-    The weights of the others, and of no bias, are held at zero, as by a mask.
+    The weights of the others are held at zero, as by a mask; a bias is not one of them, and stays.
     """
     d = spec.n_inputs
     w = data.weight / data.weight.sum()

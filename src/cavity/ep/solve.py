@@ -193,13 +193,13 @@ class _StageRunner:
         self.sweeps += 1
         if np.isfinite(info.log_z) and (self.safe is None or info.log_z > self.safe[0]):
             self.safe = info.log_z, before
-        fallen = self.stage.retreat and self.safe is not None and not info.log_z >= self.safe[0] - FALL
-        if fallen and self.safe is not None and self.falls < MOST_FALLS:
+        back = self.safe if self.stage.retreat and self.falls < MOST_FALLS else None
+        if back is not None and not info.log_z >= back[0] - FALL:
             self.falls += 1
             self.step, self.stalled, self.best = _slower(self.step, 0.5), 0, np.inf
             self.densities.clear()
             self.finished = self.sweeps >= self.stage.max_sweeps
-            return self.safe[1]
+            return back[1]
         self._judge(info)
         return after
 
