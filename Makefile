@@ -11,7 +11,7 @@ PEERS := .venv-peers
 PEERS_PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PEERS)/bin/python -m pip install --quiet -c benchmarks/peers/constraints.txt
 PEER_PACKAGES := lightgbm ngboost interpret-core torch laplace-torch lassonet pymc-bart
 
-.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-starts bench-structures bench-noise bench-cases bench-table1 bench-peers bench-docs clean
+.PHONY: help demo test check format docs bench-sweep bench-accuracy bench-mixtures bench-starts bench-structures bench-noise bench-cases bench-table1 bench-peers bench-docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make docs            build the documentation into site/"
 	@echo "make bench-sweep     time one EP sweep"
 	@echo "make bench-accuracy  held-out accuracy of the defaults, hours; ARGS=--quick minutes, ARGS=--help more"
+	@echo "make bench-mixtures  squared errors of unlike methods and of their best mixture, a quarter of an hour; ARGS=--quick a minute"
 	@echo "make bench-starts    single choices of the defaults on folds of training rows, a quarter of an hour; ARGS=--quick a minute"
 	@echo "make bench-noise     noise that depends on the inputs, half an hour; ARGS=--quick a minute"
 	@echo "make bench-structures  classes, many inputs, outliers beside peers, an hour; ARGS=--quick minutes"
@@ -71,6 +72,9 @@ bench-sweep: $(VENV)/.installed
 
 bench-accuracy: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
+
+bench-mixtures: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.mixtures $(ARGS)
 
 bench-starts: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.starts $(ARGS)

@@ -7,30 +7,40 @@ Dampings and fractions are the paper's (Section 3.3.1), the defaults of `cavity.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from cavity.ep.countdown import Countdown
-from cavity.ep.ensemble import Ensemble
+from cavity.ep.ensemble import Ensemble, mean_loo
 from cavity.ep.few_inputs import all_widened, with_inputs
 from cavity.ep.ladder import fit_ensemble
 from cavity.ep.map_start import map_network
+from cavity.ep.noise import installed
 from cavity.ep.options import FitOptions
 from cavity.ep.race import Plan, run_map_start
-from cavity.ep.schedule import Schedule, Stage, Step, paper_schedule
+from cavity.ep.schedule import Schedule, Step, paper_schedule
 from cavity.ep.solve import Solution, solve
 from cavity.ep.starts import zero_state
-from cavity.ep.warm_up import map_prior, relevant_inputs
+from cavity.ep.state import EPState
+from cavity.ep.warm_up import WARM_UP_INPUTS, map_prior, relevant_inputs
 from cavity.model.data import TrainingData, prepare
 from cavity.model.spec import ModelSpec, Noise, network
 from cavity.numerics.threads import one_thread
 from cavity.result.posterior import FittedPosterior
+from cavity.types import Gaussian
 
-# Fraction and dampings within the ranges of Section 3.3.1, output weights apart: all units stay in use.
-BOLD = {"fraction": 0.5, "damping": 0.8, "damping_output": 0.6}
+# Zero starts (`from_zeros`): intervals over which the means of the output weights are spaced; the log noise
+# variance that is held while inputs are pruned, and the log prior variance below which one counts as such;
+# sweeps with joint steps between, and dampings.
+SPACINGS = tuple(product((1.0, 0.5, 0.3), (2.0, 1.4, 2.5, 3.0)))
+PRUNING_NOISE, PRUNED = 2.0 * float(np.log(0.5)), -5.0
+SETTLING_SWEEPS, JOINT_SWEEPS = 20, 120
+QUICKER, QUICKER_OUTPUT = 0.8, 0.6
 FIRM = (0.01, 1.0)  # noise and prior variance of a MAP network that is fitted until it settles,
 TRIES = 6  # and from how many random weights, each with its share of the iterations, before the best goes on
 
@@ -80,7 +90,7 @@ def fit(
     start: str = "zero",
     map_iter: int | None = None,
     incremental: int | None = None,
-    priors_first: int | None = None,
+    output_sd: float = 0.2,
     scheme: int = 2,
     standardise: bool = True,
     block_size: int | None = 1,
@@ -91,12 +101,12 @@ def fit(
     """Fixed Gaussian priors of variance ``weight_var`` first, then the prior with its inferred scales.
 
     ``bias_prior``: the variance of the input biases, "group" for a scale of their own or "shared" for that of
-    all weights. ``incremental`` starts with one unit and adds one every so many sweeps; ``start`` may also be
-    "map", where no sweeps with fixed priors come first: the first start of `EPRegressor`, or with
-    ``map_iter`` the best of several, of firmer noise and so many iterations (`from_map`). ``priors_first``
-    sweeps with the noise held bring in the input prior before all else, with steps as `BOLD` says. ``scheme``
-    is that of the input prior: 1 converges once and is held, 2 goes on. A fit ends where no moment is off by
-    more than ``tol`` of its standard deviation.
+    all weights; ``output_sd``: how firmly the output weights are held at first. ``incremental`` starts with
+    one unit and adds one every so many sweeps; ``start`` may also be "zeros", the best of some zero starts
+    with joint steps (`from_zeros`), or "map", where no sweeps with fixed priors come first: the first one of
+    `EPRegressor`, or with ``map_iter`` the best of several, of firmer noise and so many iterations
+    (`from_map`). ``scheme`` is that of the input prior: 1 converges once and is held, 2 goes on. A fit ends
+    where no moment is off by more than ``tol`` of its standard deviation.
     """
     prepared = prepare(X, y, standardise=standardise)
     spec = network(
@@ -109,28 +119,84 @@ def fit(
         noise=Noise(*noise),
         bias_prior=bias_prior,
     )
-    if start == "map":
-        options = FitOptions(max_iter=max_sweeps, tol=tol)
-        found = FittedPosterior(prepared, from_map(spec, prepared.data, options, map_iter))
+    options = FitOptions(max_iter=max_sweeps, tol=tol)
+    begin = partial(zero_state, weight_var=weight_var, output_var=output_sd**2)
+    schedule = partial(paper_schedule, warm_sweeps=warm_sweeps, max_sweeps=max_sweeps, tol=tol)
+    if start != "zero":
+        if start == "map":
+            chosen = from_map(spec, prepared.data, options, map_iter)
+        else:
+            chosen = from_zeros(
+                spec,
+                prepared.data,
+                options,
+                begin,
+                partial(schedule, step=Step(block_size=block_size, damping=QUICKER)),
+            )
+        found = FittedPosterior(prepared, chosen)
         return PaperNetwork(found, found)
-    if priors_first is None:
-        stages = paper_schedule(
-            Step(block_size=block_size),
-            warm_sweeps=warm_sweeps,
-            incremental=incremental,
-            n_hidden=n_hidden,
-            scheme=scheme,
-            max_sweeps=max_sweeps,
-            tol=tol,
-        ).stages
-    else:
-        stages = priors_before_noise(block_size, warm_sweeps, priors_first, max_sweeps, tol)
+    stages = schedule(
+        Step(block_size=block_size), incremental=incremental, n_hidden=n_hidden, scheme=scheme
+    ).stages
     cut = next(i for i, stage in enumerate(stages) if stage.name == "input prior")
-    state = zero_state(spec, prepared.data, weight_var=weight_var)
-    fixed = solve(spec, prepared.data, state, Schedule(stages[:cut]))
+    fixed = solve(spec, prepared.data, begin(spec, prepared.data), Schedule(stages[:cut]))
     final = solve(spec, prepared.data, fixed.state, Schedule(stages[cut:]))
     final = final._replace(history=fixed.history + final.history)
     return PaperNetwork(FittedPosterior(prepared, final), FittedPosterior(prepared, fixed))
+
+
+def from_zeros(
+    spec: ModelSpec,
+    data: TrainingData,
+    options: FitOptions,
+    begin: Callable[..., EPState],
+    schedule: Callable[..., Schedule],
+) -> Solution:
+    """The best, by leave-one-out, of some zero starts of the inputs that matter, with joint steps in the end.
+
+    Which inputs matter is what a zero start says whose input priors come in first, with much noise held. The
+    starts differ in the interval over which the means of the output weights are spaced. The best one goes on,
+    and takes up all inputs.
+    """
+    with one_thread():
+        keep = np.arange(spec.n_inputs)
+        if spec.n_inputs > WARM_UP_INPUTS:
+            keep = unpruned(spec, data, begin(spec, data), schedule())
+        few, rows = spec.keep_inputs(keep), with_inputs(data, keep)
+
+        *stages, last = schedule(joint=2).stages
+        quicker = replace(last.step, damping_output=QUICKER_OUTPUT)
+        settling = replace(last, max_sweeps=min(last.max_sweeps, SETTLING_SWEEPS), joint=0)
+        joint = replace(last, name="joint", step=quicker, max_sweeps=min(last.max_sweeps, JOINT_SWEEPS))
+
+        def fitted(spacing: tuple[float, float]) -> Solution:
+            state = begin(few, rows, output_range=spacing)
+            return solve(few, rows, state, Schedule((*stages, settling, joint)))
+
+        best = max(map(fitted, SPACINGS), key=partial(mean_loo, rows))
+        more = solve(few, rows, best.state, Schedule((joint,)))
+        best = more._replace(history=best.history + more.history)
+    return on_all_inputs(spec, data, best, keep, options)
+
+
+def unpruned(spec: ModelSpec, data: TrainingData, state: EPState, schedule: Schedule) -> np.ndarray:
+    """Inputs, and the bias, whose scale stays when the input priors come in, much noise held."""
+    state = state._replace(posterior=installed(state.posterior, Gaussian(PRUNING_NOISE, 0.0)))
+    first = schedule.stages[0]
+    pruning = replace(first, name="input prior", step=replace(first.step, weight_prior="sweep"))
+    q = solve(spec, data, state, Schedule((first, pruning))).state.posterior
+    scale = q.scale.mean[spec.group_of[0]]
+    return np.flatnonzero((scale > PRUNED) | (np.arange(spec.n_inputs) >= spec.n_inputs - spec.bias))
+
+
+def on_all_inputs(
+    spec: ModelSpec, data: TrainingData, found: Solution, keep: np.ndarray, options: FitOptions
+) -> Solution:
+    """A solution for the inputs ``keep`` taken up by the model of all inputs."""
+    if len(keep) == spec.n_inputs:
+        return found
+    alone = Ensemble((found,), np.ones(1))
+    return all_widened(spec, data, alone, keep, options, None, Countdown(None)).solutions[0]
 
 
 def from_map(spec: ModelSpec, data: TrainingData, options: FitOptions, map_iter: int | None) -> Solution:
@@ -154,28 +220,7 @@ def from_map(spec: ModelSpec, data: TrainingData, options: FitOptions, map_iter:
 
         plan = Plan(min(range(TRIES), key=objective), noise_var, prior_var, map_iter)
         begun = run_map_start(few, rows, plan, np.ones(len(keep), bool), options)
-        if len(keep) == spec.n_inputs:
-            return begun
-        found = Ensemble((begun,), np.ones(1))
-        return all_widened(spec, data, found, keep, options, None, Countdown(None)).solutions[0]
-
-
-def priors_before_noise(
-    block_size: int | None, warm_sweeps: int, priors_first: int, max_sweeps: int, tol: float
-) -> tuple[Stage, ...]:
-    """Stages in another order than the paper's: the noise stays held until the input prior has pruned."""
-    held = Step(block_size=block_size, infer_noise=False, weight_prior="hold", output_prior=False, **BOLD)
-    pruning = replace(held, weight_prior="sweep")
-    both = replace(pruning, output_prior=True)
-    noise_only = replace(both, weight_prior="hold", infer_noise=True, damping=0.0, damping_output=0.0)
-    first = replace(held, fraction=Step.fraction)
-    return (
-        Stage("fit, priors held", first, warm_sweeps, 1e-3),
-        Stage("input prior", pruning, priors_first, 1e-3),
-        Stage("output prior", both, warm_sweeps, 1e-3),
-        Stage("noise alone", noise_only, 1, 0.0),
-        Stage("converge", replace(both, infer_noise=True), max_sweeps, tol),
-    )
+        return on_all_inputs(spec, data, begun, keep, options)
 
 
 def warm_up() -> None:

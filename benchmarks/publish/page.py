@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.accuracy.sets import MORE
 from benchmarks.harness.summary import differences
+from benchmarks.mixtures.benchmark import NAMES, best_weights, products
 from benchmarks.peers.peers import CAVITY
 from benchmarks.peers.ranks import FEWEST, mean_ranks, standing
 from benchmarks.peers.relevance import calibration
@@ -34,7 +35,7 @@ COLUMNS = {
 NUMBERS = ("lpd", "rmse", "coverage95", "fit_cpu", "predict_cpu", "peak_mb")
 CLASSES = ("lpd", "accuracy", "fit_cpu", "predict_cpu", "peak_mb")
 RELEVANCE = ("average_precision", "precision", "recall", "exact", "fit_cpu", "peak_mb")
-BENCHMARKS = ("accuracy", "starts", "peers", "structures", "table1", "cases")
+BENCHMARKS = ("accuracy", "mixtures", "starts", "peers", "structures", "table1", "cases")
 COMMANDS = {name: f"make bench-{name}" for name in BENCHMARKS}
 INTRO = """# Benchmarks
 
@@ -46,6 +47,11 @@ ABOUT_ACCURACY = """\
 `EPRegressor()` on held-out rows. Standardised values are in units of the training target's standard
 deviation. *More starts* are three times as many; no bar looks at them. LOO − held out: how far the
 leave-one-out density of a fit is above that of its test rows.
+"""
+ABOUT_MIXTURES = """\
+Squared errors of unlike methods, in squared standard deviations of the training target, and of the mixture
+that is best *in hindsight*: its weights are chosen on the test rows themselves, so no method that mixes these
+has less. It tells how much of an error is left for any of them to explain.
 """
 ABOUT_STARTS = """\
 `EPRegressor()` with one thing changed at a time, and the paper's zero start of ten units with ARD priors.
@@ -102,6 +108,23 @@ def accuracy(summary: Summary) -> list[str]:
         "",
         *_bars(summary),
     ]
+
+
+def mixtures(summary: Summary) -> list[str]:
+    """Squared errors of unlike methods and of their best mixture, set by set."""
+    head = ["set", *(named(name) for name in NAMES), "best mixture", "its weights", "splits"]
+    lines = []
+    for name in summary["sets"]:
+        rows = [row for row in summary["rows"] if row["set"] == name and "n_test" in row]
+        if rows:
+            errors = products(rows)
+            w = best_weights(errors)
+            weights = ", ".join(
+                f"{named(m)} {share:.2f}" for m, share in zip(NAMES, w, strict=True) if share > 0.005
+            )
+            values = [*errors.diagonal(), w @ errors @ w]
+            lines.append([name, *(f"{value:.4f}" for value in values), weights, str(len(rows))])
+    return ["## What mixtures leave", "", *_incomplete(summary), ABOUT_MIXTURES, *markdown(head, lines)]
 
 
 def starts(summary: Summary) -> list[str]:
@@ -191,6 +214,7 @@ def cases(summary: Summary) -> list[str]:
 
 SECTIONS = {
     "accuracy": accuracy,
+    "mixtures": mixtures,
     "starts": starts,
     "peers": peers,
     "structures": structures,

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.publish.page import page
 from benchmarks.publish.readme import table
 
-RESULTS = ("accuracy", "starts", "peers", "structures", "table1", "cases")
+RESULTS = ("accuracy", "mixtures", "starts", "peers", "structures", "table1", "cases")
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
 
 Summaries = Mapping[str, dict[str, Any]]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.harness.summary import aggregate
+from benchmarks.mixtures.benchmark import ALL, NAMES, pair
 from benchmarks.peers.peers import CAVITY
 from benchmarks.publish import write
 from benchmarks.publish.cells import cell, shown
@@ -73,7 +74,9 @@ def test_the_page_says_what_the_summary_holds():
     assert "| 0.9 to 1 | 1 | 0.950 | 1.000 |" in text
     assert "share: yacht 1. That is too few for a verdict." in text
     assert "7 of 8 fits are in" in text and "- missed, yacht: lpd ≥ 0 (-1.5)" in text
-    assert "`make bench-accuracy`, `make bench-starts`, `make bench-structures`, `make bench-table1`" in text
+    assert (
+        "`make bench-accuracy`, `make bench-mixtures`, `make bench-starts`, `make bench-structures`" in text
+    )
 
 
 def test_other_sections():
@@ -85,7 +88,10 @@ def test_other_sections():
     assert "| yacht | -0.250 | – | – | – | – | 0.100 | – | 1 |" in text and "ridge" not in text
     assert "1 reproduce, 1 do not, 1 are open" in text
     assert "| gp | -0.300 | -0.100 (1) | 2 | 1 |" in text and "`make bench-peers`" in text
-    whole = page(found | {"peers": PEERS, "starts": paper}, RESULTS)
+    one = {pair(a, b): 0.4 if a == b else 0.0 for a in NAMES for b in NAMES}
+    mixed = summary([row("crime", 0, ALL, n_test=10, **one)])
+    whole = page(found | {"peers": PEERS, "starts": paper, "mixtures": mixed}, RESULTS)
+    assert "| crime | 0.4000 | 0.4000 | 0.4000 | 0.4000 | 0.4000 | 0.0800 | **cavity** 0.20, gp 0.20" in whole
     assert "Not run yet" not in whole
     assert "| gp | -0.300 | -0.100 (1) | – | 2 | 1 |" in whole.split("### housing with changes")[1]
 

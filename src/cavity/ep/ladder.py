@@ -38,6 +38,7 @@ VARYING_SWEEPS = 15  # of fits that carry weight, under noise that may depend on
 FEW_SWEEPS = 6  # of fits under another noise that follow the heaviest, which tells whether it is better
 FEW_INPUTS = 50  # up to which noise that depends on them is tried; with more that costs as much as the fit
 SETTLING_SWEEPS = 40  # more of the heaviest of several fits, where it has not settled
+SWEEPS_BETWEEN = 2  # joint steps, after a zero start
 FIRST_SWEEPS = 25  # of every start, before stacking decides which go on
 
 
@@ -103,7 +104,9 @@ def _fit_once(spec: ModelSpec, data: TrainingData, options: FitOptions, callback
             flat=options.flat, time_limit=options.time_limit, n_threads=options.n_threads, callback=callback,
         )  # fmt: skip
         return Ensemble((found,), np.ones(1))
-    state, schedule = STARTS[options.start](spec, data, step, max_sweeps=options.max_iter, tol=options.tol)
+    state, schedule = STARTS[options.start](
+        spec, data, step, max_sweeps=options.max_iter, tol=options.tol, joint=SWEEPS_BETWEEN
+    )
     solution = solve(
         spec, data, state, schedule,
         n_threads=options.n_threads, time_limit=options.time_limit, callback=callback,

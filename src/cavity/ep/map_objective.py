@@ -26,7 +26,13 @@ CHUNK = 1024  # rows of one pass: what it works on stays in the processor's cach
 
 def output_inputs(spec: ModelSpec, h: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What the output layer sees, (n, J), and ∂f/∂h, (n, K), at output weights v."""
-    g, slope = unit_values(spec, h)
+    return through_output(spec, *unit_values(spec, h), v)
+
+
+def through_output(
+    spec: ModelSpec, g: FloatArray, slope: FloatArray, v: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same from the outputs of the units and their slopes, (n, K) each; ``slope`` is written over."""
     along = np.broadcast_to(v[: spec.n_hidden], g.shape)
     for p, (a, b) in enumerate(spec.pairs):
         size = spec.pair_scale[p] * v[spec.n_hidden + p]

@@ -63,7 +63,7 @@ class Stage:
     patience takes the spikes of units being pruned for oscillation and stalls the fit. ``flat`` > 0 also ends
     it where the running leave-one-out density has moved by less over the last ``flat_sweeps`` sweeps.
     ``retreat`` goes back where that density falls by nats; not for stages that begin far from a fit, whose
-    way may lead through worse.
+    way may lead through worse. ``joint`` sweeps are followed by a `cavity.ep.joint` step; 0 for none.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Stage:
     flat: float = 0.0
     flat_sweeps: int = 5
     retreat: bool = False
+    joint: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def paper_schedule(
     scheme: int = 2,
     max_sweeps: int = 300,
     tol: float = 1e-4,
+    joint: int = 0,
 ) -> Schedule:
     """Stages of Section 3.3.1.
 
@@ -120,6 +122,8 @@ def paper_schedule(
         K, needed for the incremental start.
     scheme : {1, 2}
         Input-prior scheme: 1 runs its EP once and holds the result, 2 adds one inner iteration a sweep.
+    joint : int
+        Sweeps of the last stage between two joint steps (`cavity.ep.joint`), which the paper does not have.
     """
     step = step if step is not None else Step()
     if scheme not in (1, 2):
@@ -139,5 +143,5 @@ def paper_schedule(
     stages.append(Stage("noise", noise, 2 * warm_sweeps, 1e-3))
     stages.append(Stage("input prior", replace(noise, weight_prior="converge"), 1, 0.0))
     last = noise if scheme == 1 else replace(noise, weight_prior="sweep")
-    stages.append(Stage("converge", last, max_sweeps, tol))
+    stages.append(Stage("converge", last, max_sweeps, tol, joint=joint))
     return Schedule(tuple(stages))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.ep.evidence import log_evidence
+from cavity.ep.joint import CAUTION, joint_step
 from cavity.ep.posterior import RowMap
 from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.state import EPState
@@ -136,7 +137,7 @@ def solve(
         try:
             for stage in schedule.stages:
                 last = stage is schedule.stages[-1]
-                runner = _StageRunner(stage)
+                runner, caution = _StageRunner(stage), CAUTION
                 while not runner.finished:
                     if time_limit is not None and time.perf_counter() - started > time_limit:
                         return Solution(spec, state, Status.TIME_LIMIT, tuple(history), runner.step, gap)
@@ -147,6 +148,8 @@ def solve(
                         evidence = log_evidence(spec, data, state, step, row_map)
                     history.append(_record(stage, runner, info, evidence, time.perf_counter() - started))
                     state = runner.observe(info, before, state)
+                    if stage.joint > 0 and runner.sweeps % stage.joint == 0 and not runner.finished:
+                        state, caution = joint_step(spec, data, state, runner.step, caution, row_map)
                     if callback is not None and callback(history[-1], state):
                         return Solution(spec, state, Status.INTERRUPTED, tuple(history), step, gap)
                 if last:
