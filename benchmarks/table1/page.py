@@ -85,12 +85,12 @@ for these.
 """
 
 NOT_REPRODUCED = """
-On Kin40k the paper's own start, in its own order, ends well below the row that the paper gives for it: units
-die when the priors come in, and the noise takes in what they have not learnt. With the input priors first all
-units stay in use and most of the way is made, but no order, fraction or damping that was tried
-(`docs/starts.md`) led a zero start to the paper's row. It is not EP that thirty units fail: from a MAP start
-that has settled it keeps what L-BFGS found, close to the paper's row and to the sampler, whose chain is not
-yet at rest. The defaults use more units.
+On Kin40k one zero start in the paper's own order ends below the row that the paper gives for it. Its units
+stay in use only where the output weights are held firmly at first; after that sweeps learn ever more slowly,
+since units that share a function learn it from each other's leavings. *Zero starts* shows that a good fixed
+point can be reached from zero: joint steps between the sweeps, and the best of some starts, come near to the
+paper's row, to the same thirty units from a settled MAP start, and to the sampler, whose chain is not yet at
+rest. What brought the paper's one start there is not known. The defaults use more units.
 """
 
 

@@ -10,7 +10,9 @@ import pytest
 from cavity.ep import joint
 from cavity.ep.ensemble import mean_loo
 from cavity.ep.joint import CAUTION, HOPELESS, Joint, joint_step, possible, with_means_moved
+from cavity.ep.ladder import fit_ensemble
 from cavity.ep.latent import latent_moments
+from cavity.ep.options import FitOptions
 from cavity.ep.posterior import row_blocks
 from cavity.ep.schedule import Schedule, Stage, Step, paper_schedule
 from cavity.ep.solve import solve
@@ -212,3 +214,17 @@ def test_where_it_cannot_be_done_nothing_happens():
         other, _, held = begun(form=form, sweeps=1)
         assert not possible(other, held)
         assert joint_step(other, data, held, STEP, CAUTION) == Joint(held, CAUTION)
+
+
+@pytest.mark.parametrize(("start", "used"), [("zero", True), ("incremental", True), ("map", False)])
+def test_zero_starts_take_joint_steps(start, used, monkeypatch):
+    taken = []
+
+    def told(*given):
+        taken.append(given)
+        return joint_step(*given)
+
+    monkeypatch.setattr("cavity.ep.solve.joint_step", told)
+    data = table()
+    fit_ensemble(network(3, 3), data, FitOptions(start=start, max_iter=6, tol=1e-9))
+    assert bool(taken) is used

@@ -40,7 +40,7 @@ from cavity.types import FloatArray, Gaussian
 CAUTION = 1.0  # μ of the first step of a fit
 BOLDER, MORE_CAUTIOUS, BOLDEST, TRIES = 1.0 / 3.0, 5.0, 1e-4, 3
 HOPELESS = 1e3  # caution beyond which a step would move nothing worth its time
-SOLVED, MOST_ITERATIONS = 1e-2, 200  # of conjugate gradients: relative residual in the metric of q
+SOLVED, MOST_ITERATIONS = 1e-2, 100  # of conjugate gradients: relative residual in the metric of q
 LARGEST_FALL = 0.8  # share of itself that an output weight may lose, so that none changes its sign
 NOTHING = 1e-10  # share of the largest eigenvalue below which a direction of the inputs is not there
 
@@ -59,6 +59,8 @@ def joint_step(
     if caution > HOPELESS or not possible(spec, state):
         return Joint(state, caution)
     before = _density(spec, data, state, step, row_map)
+    if not np.isfinite(before):
+        return Joint(state, caution)
     pull, apply = _linearised(spec, data, state, row_map)
     precondition = _preconditioner(state)
     for _ in range(TRIES):
@@ -112,7 +114,6 @@ def _linearised(
     level = noises.of_rows(noises.of(q), noises.features(spec, data.X)).mean
     fit = spec.likelihood.derivatives(data.y, g @ q.v.mean, level, data.row_var)
     slope, curvature = data.weight * fit.d1, data.weight * np.maximum(-fit.d2, 0.0)
-    v_precision = np.linalg.inv(q.v.cov)
     blocks = row_blocks(data.n_rows)
 
     def back(t: FloatArray, b: slice) -> FloatArray:
@@ -125,9 +126,9 @@ def _linearised(
             f = np.einsum("nk,nk->n", data.X[b] @ w.T, along[b]) + seen[b] @ v
             return back(curvature[b] * f, b)
 
-        own = priors.w.tau * w
-        metric = _joined(np.einsum("kij,kj->ki", q.w.lik_tau, w) + own, v_precision @ v)
-        return sum(row_map(block, blocks)) + _joined(own, priors.v.tau * v) + caution * metric
+        own = _joined(priors.w.tau * w, priors.v.tau * v)
+        metric = _joined(np.einsum("kij,kj->ki", q.w.lik_tau, w), q.v.lik_tau @ v) + own
+        return sum(row_map(block, blocks)) + own + caution * metric
 
     told = sum(row_map(lambda b: back(slope[b], b), blocks))
     held = _joined(priors.w.tau * q.w.mean - priors.w.nu, priors.v.tau * q.v.mean - priors.v.nu)
