@@ -50,8 +50,8 @@ leave-one-out density of a fit is above that of its test rows.
 """
 ABOUT_MIXTURES = """\
 Squared errors of unlike methods, in squared standard deviations of the training target, and of the mixture
-that is best *in hindsight*: its weights are chosen on the test rows themselves, so no method that mixes these
-has less. It tells how much of an error is left for any of them to explain.
+that is best *in hindsight*: its shares are chosen on the test rows themselves, so no rule that mixes these in
+fixed shares leaves less. It tells how far below the best of them there is anything to be had.
 """
 ABOUT_STARTS = """\
 `EPRegressor()` with one thing changed at a time, and the paper's zero start of ten units with ARD priors.
