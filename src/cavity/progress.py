@@ -199,18 +199,18 @@ class Sweeps:
 
     def __call__(self, record: Any, state: Any = None) -> None:
         """Move on by one sweep."""
-        part = (record.part or (1, 1), record.stage == LAST_STAGE)
+        part = (record.part or (1, 1), record.stage == LAST_STAGE, record.view or (1, 1))
         if part != self.part:
             self.part, self.done = part, 0
         self.done += 1
         if record.sweep > 1 and not self.progress.each_sweep:
             return
-        (start, count), last = part
+        (start, count), last, (view, views) = part
         within = (start - 1 + min(self.done / self.sweeps, 1.0)) / count
         if count > 1 or last:
             within = STARTS_SHARE + (1.0 - STARTS_SHARE) * within if last else STARTS_SHARE * within
-        self.share = max(self.share, min(within, 1.0))
-        which = f"start {start}/{count}, " if count > 1 else ""
+        self.share = max(self.share, (view - 1 + min(within, 1.0)) / views)
+        which = ("inputs drawn in, " if view > 1 else "") + (f"start {start}/{count}, " if count > 1 else "")
         detail = f"{which}{record.stage} {record.sweep}, LOO {record.loo:.3f}, mismatch {record.mismatch:.1e}"
         self.progress.at(self.share, detail)
 

@@ -34,13 +34,15 @@ class Ensemble(NamedTuple):
 
 def loo_densities(data: TrainingData, solution: Solution) -> FloatArray:
     """Whole-site leave-one-out log densities of the rows."""
+    data = solution.sees(data)
     state = predictive_state(data, solution)
     return look_at_rows(solution.spec, data, state, Step(fraction=1.0)).log_z
 
 
 def unseen_densities(data: TrainingData, solution: Solution, unseen: TrainingData) -> FloatArray:
     """Log predictive densities of rows that were not among ``data``: a visit of rows whose sites are zero."""
-    spec, state = solution.spec, predictive_state(data, solution)
+    unseen = solution.sees(unseen)
+    spec, state = solution.spec, predictive_state(solution.sees(data), solution)
     q = state.posterior
     h = activation_marginals(spec, q.w, unseen.X)
     state = state._replace(
@@ -60,7 +62,8 @@ def stack(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble:
     """Weigh the starts of a model, those of each kind of noise first, then these together."""
 
     def alike(a: Solution, b: Solution) -> bool:
-        return a.spec.likelihood == b.spec.likelihood and a.spec.noise == b.spec.noise
+        views = (a.drawn is None) == (b.drawn is None)
+        return views and a.spec.likelihood == b.spec.likelihood and a.spec.noise == b.spec.noise
 
     kinds: list[list[Solution]] = []
     for solution in solutions:
@@ -83,7 +86,7 @@ def _stack_starts(data: TrainingData, solutions: Sequence[Solution]) -> Ensemble
     return _kept([solutions[m] for m in kept], weights)
 
 
-def joined(found: Sequence[Ensemble], data: TrainingData) -> Ensemble:
+def joined(found: Sequence[Ensemble], data: TrainingData, equality: float = KIND_EQUALITY) -> Ensemble:
     """One mixture of several kinds of models, each stacked within itself.
 
     Kinds (a straight border, a smooth one, noise with wider tails) count as one each, however many starts
@@ -94,7 +97,7 @@ def joined(found: Sequence[Ensemble], data: TrainingData) -> Ensemble:
     if len(found) == 1:
         return found[0]
     loo = np.stack([mixture_loo(ensemble, data) for ensemble in found], axis=1)
-    return mixed(found, stacking_weights(loo, data.weight, KIND_EQUALITY))
+    return mixed(found, stacking_weights(loo, data.weight, equality))
 
 
 def mixed(found: Sequence[Ensemble], shares: FloatArray) -> Ensemble:

@@ -38,6 +38,13 @@ def run_all(
     return solutions
 
 
+def of_view(callback: Told, view: int, count: int) -> Told:
+    """The callback, told which of so many views of the inputs a sweep belongs to."""
+    if callback is None or count == 1:
+        return callback
+    return lambda record, state: callback(record._replace(view=(view, count)), state)
+
+
 def numbered(callback: Told, start: int, count: int) -> Told:
     """The callback, told which start of how many a sweep belongs to."""
     if callback is None or count == 1:

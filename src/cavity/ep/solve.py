@@ -19,6 +19,7 @@ from cavity.ep.schedule import Schedule, Stage, Step
 from cavity.ep.state import EPState
 from cavity.ep.sweep import SweepInfo, sweep
 from cavity.model.data import TrainingData
+from cavity.model.draw_in import DrawIn
 from cavity.model.spec import ModelSpec
 from cavity.numerics.threads import one_thread
 
@@ -42,7 +43,8 @@ class Record(NamedTuple):
 
     ``loo`` is the running mean of log Ẑ_i; ``log_evidence`` that of the last sweep at which it was
     computed: the first and each tenth, or every one where asked for. Callbacks of a fit with several starts
-    see in ``part`` which of how many it is.
+    see in ``part`` which of how many it is, and in ``view`` whether inputs are as they are (1, 2) or drawn in
+    (2, 2) where there are both.
     """
 
     stage: str
@@ -56,12 +58,14 @@ class Record(NamedTuple):
     damping: float
     seconds: float
     part: tuple[int, int] | None = None
+    view: tuple[int, int] | None = None
 
 
 class Solution(NamedTuple):
     """The last state, how it ended, and what happened on the way; ``spec`` may have fewer units if pruned.
 
-    Predictions rest on q to the power 1/``temperature`` (`cavity.ep.temper`).
+    Predictions rest on q to the power 1/``temperature`` (`cavity.ep.temper`). With ``drawn`` the network was
+    fitted to inputs drawn in, and sees all rows so.
     """
 
     spec: ModelSpec
@@ -71,11 +75,16 @@ class Solution(NamedTuple):
     step: Step
     mismatch: float
     temperature: float = 1.0
+    drawn: DrawIn | None = None
 
     @property
     def converged(self) -> bool:
         """True where the last stage reached its tolerance."""
         return self.status is Status.CONVERGED
+
+    def sees(self, data: TrainingData) -> TrainingData:
+        """The rows as this network sees them."""
+        return data if self.drawn is None else data._replace(X=self.drawn(data.X))
 
 
 EVIDENCE_EVERY = 10  # sweeps between two evaluations of log Z_EP for the history

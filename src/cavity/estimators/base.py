@@ -352,7 +352,9 @@ class EPEstimator(CallbackSupportMixin, FittedModel):
         stacked = MixturePosterior.of(
             prepared, ensemble.solutions, ensemble.weights, on_folds=ensemble.on_folds
         )
-        return stacked.calibrated(), spec
+        posterior = stacked.calibrated()
+        note = posterior.drawn_note(names)
+        return (posterior.with_note(note) if note else posterior), spec
 
 
 def _share(value: Any, name: str) -> float | None:

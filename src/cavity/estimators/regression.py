@@ -180,7 +180,7 @@ class EPRegression(RegressorMixin, EPEstimator):
         for m, component in enumerate(posterior.components):
             mine = np.flatnonzero(component_of == m)
             draws = draw(component, len(mine), rng)
-            spec, design = component.spec, scaling.inputs(X)
+            spec, design = component.spec, component.design(X)
             f, log_var = functions(spec, draws, design), log_noise_vars(spec, draws, design)
             y = spec.likelihood.sample(rng, f, log_var, known / scaling.y_scale**2)
             out[:, mine] = (scaling.y_mean + scaling.y_scale * y).T

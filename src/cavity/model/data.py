@@ -123,7 +123,8 @@ def _first_bad(mask: FloatArray) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argwhere(mask)[0])
 
 
-def _column(names: Sequence[str] | None, j: int) -> str:
+def column(names: Sequence[str] | None, j: int) -> str:
+    """An input by its number, and its name if there are any."""
     return f"column {j}" + (f" ({names[j]!r})" if names is not None else "")
 
 
@@ -134,7 +135,7 @@ def _numbers(values: Any, what: str, names: Sequence[str] | None = None) -> Floa
     except (TypeError, ValueError, OverflowError) as error:
         cells = np.asarray(values, dtype=object)
         for at in np.ndindex(cells.shape):
-            where = f"row {at[0]}" + (f", {_column(names, at[1])}" if len(at) == 2 else "") if at else "it"
+            where = f"row {at[0]}" + (f", {column(names, at[1])}" if len(at) == 2 else "") if at else "it"
             try:
                 float(cells[at])
             except OverflowError:
@@ -170,8 +171,7 @@ def check_inputs(X: Any, names: Sequence[str] | None = None) -> FloatArray:
         i, j = _first_bad(bad)
         kind = "missing (NaN)" if np.isnan(X[i, j]) else "infinite"
         raise ValueError(
-            f"X is {kind} in row {i}, {_column(names, j)} ({int(bad.sum())} such values): "
-            "impute or drop them."
+            f"X is {kind} in row {i}, {column(names, j)} ({int(bad.sum())} such values): impute or drop them."
         )
     return X
 
@@ -281,7 +281,7 @@ def prepare(
         constant = np.ptp(X, axis=0) == 0 if n > 1 else np.zeros(X.shape[1], bool)
         x_mean, x_scale, y_mean, y_scale = np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0
     if constant.any() and len(rows) > 1:
-        listed = ", ".join(_column(names, int(j)) for j in np.flatnonzero(constant)[:5])
+        listed = ", ".join(column(names, int(j)) for j in np.flatnonzero(constant)[:5])
         notes.append(f"{int(constant.sum())} constant input(s) carry no information: {listed}.")
     scaling = Scaling(x_mean, x_scale, y_mean, y_scale, bias)
     design = scaling.inputs(X)
@@ -344,10 +344,10 @@ def _duplicated_columns(Z: FloatArray, constant: FloatArray, names: Sequence[str
     notes = []
     for first, *others in alike.values():
         if others:
-            named = [_column(names, j) for j in others[:MOST_NAMED]]
+            named = [column(names, j) for j in others[:MOST_NAMED]]
             if len(others) > MOST_NAMED:
                 named.append(f"{len(others) - MOST_NAMED} more")
             who = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
             verb = "repeats" if len(others) == 1 else "repeat"
-            notes.append(f"{who} {verb} {_column(names, first)}: their effect is shared between them.")
+            notes.append(f"{who} {verb} {column(names, first)}: their effect is shared between them.")
     return notes

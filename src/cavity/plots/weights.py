@@ -63,7 +63,7 @@ def input_weights(
     if bias and fitted.spec.bias:
         keep, labels = np.append(keep, reading.n_inputs), [*labels, "bias"]
     mean, sd = np.where(fitted.spec.held, np.nan, w.mean)[:, keep], np.sqrt(w.var[:, keep])
-    idle = unit_effects(fitted.spec, fitted.prepared.data, fitted.state) < UNUSED
+    idle = unit_effects(fitted.spec, fitted.data, fitted.state) < UNUSED
     colour = np.where(np.abs(mean) > Z95 * sd, MAIN, np.where(idle[:, None], RULE, MUTED))
     if by == "input":
         mean, sd, colour = mean.T, sd.T, colour.T

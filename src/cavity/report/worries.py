@@ -164,7 +164,7 @@ def units(model: Any, reading: Reading) -> list[Worry]:
     main, phrase = reading.component()
     asked = getattr(model, "n_hidden", None)
     now = main.spec.n_hidden
-    idle = int(np.sum(unit_effects(main.spec, main.prepared.data, main.state) < UNUSED))
+    idle = int(np.sum(unit_effects(main.spec, main.data, main.state) < UNUSED))
     out = []
     if isinstance(asked, int) and asked > now:
         out.append(

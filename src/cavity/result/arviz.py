@@ -23,7 +23,7 @@ ATTRS = {
     "note": (
         "Independent draws from an expectation propagation approximation; chains are arbitrary. Weights and "
         "scales are those of standardised data; log_likelihood and y are in the units of y. Units that a "
-        "component of a mixture does not have are zero."
+        "component of a mixture does not have are zero, and some components may see inputs drawn in."
     ),
 }
 
@@ -150,8 +150,8 @@ def _draw_all(
         out.log_noise_var[mine], out.log_prior_var[mine] = drawn.log_noise_var, drawn.log_prior_var
         if out.noise_slopes is not None and drawn.noise_slopes is not None:
             out.noise_slopes[mine, : drawn.noise_slopes.shape[1]] = drawn.noise_slopes
-        f = functions(component.spec, drawn, data.X)
-        log_var = log_noise_vars(component.spec, drawn, data.X)
+        f = functions(component.spec, drawn, component.data.X)
+        log_var = log_noise_vars(component.spec, drawn, component.data.X)
         density = component.spec.likelihood.log_density(data.y, f, log_var, data.row_var)
         log_likelihood[mine] = density - np.log(prepared.scaling.y_scale)
     return out, log_likelihood

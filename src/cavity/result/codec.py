@@ -14,7 +14,7 @@ from cavity import types
 from cavity.ep import state
 from cavity.ep.schedule import Step
 from cavity.ep.solve import Record, Solution, Status
-from cavity.model import data, guide, spec
+from cavity.model import data, draw_in, guide, spec
 from cavity.model.activations import ACTIVATIONS
 from cavity.model.likelihoods import LIKELIHOODS
 from cavity.model.priors import OUTPUT_PRIORS, PRIORS
@@ -29,7 +29,7 @@ CLASSES: dict[str, type] = {
         *(spec.ModelSpec, spec.WeightBlock, spec.Output, spec.Noise, guide.Guide),
         *(state.EPState, state.RowSites, state.PriorSites),
         *(state.Posterior, state.WeightPosterior, state.OutputPosterior, state.Basis, state.LogVariance),
-        *(Solution, Record, Step),
+        *(Solution, Record, Step, draw_in.DrawIn),
         *(*(named.family for named in PRIORS.values()), *map(type, OUTPUT_PRIORS.values())),
         *(*LIKELIHOODS.values(), *ACTIVATIONS.values()),
     )

@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from cavity.ep.ensemble import CARRYING
 from cavity.ep.solve import Solution, Status
-from cavity.model.data import Prepared
+from cavity.model.data import MOST_NAMED, Prepared, column
 from cavity.result.posterior import AtRows, FittedPosterior, Predictive
 from cavity.result.predict import check_levels, invert, log_density
 from cavity.types import FloatArray, Gaussian
@@ -135,6 +135,20 @@ class MixturePosterior:
             parts.append(log_density(y, f, noise, known, likelihood=c.spec.likelihood))
         mixed = np.logaddexp.reduce(np.stack(parts) + np.log(self.weights)[:, None], axis=0)
         return float(data.weight @ mixed)
+
+    def drawn_note(self, names: Sequence[str] | None = None) -> str:
+        """A sentence on inputs that some fits see drawn in; empty where none do."""
+        drawn = next((c.solution.drawn for c in self.components if c.solution.drawn is not None), None)
+        if drawn is None:
+            return ""
+        seen = np.array([c.solution.drawn is not None for c in self.components])
+        tails = drawn.long_tailed
+        listed = ", ".join(column(names, j) for j in tails[:MOST_NAMED])
+        more = ", …" if len(tails) > MOST_NAMED else ""
+        return (
+            f"Long tails: {len(tails)} input(s), {listed}{more}. Fits that see such inputs drawn in have "
+            f"{self.weights[seen].sum():.0%} of the weight."
+        )
 
     def with_note(self, note: str) -> MixturePosterior:
         """The same with one more sentence on what was found."""

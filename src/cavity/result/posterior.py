@@ -71,30 +71,35 @@ class FittedPosterior:
 
     ``noise_shift`` is added to the log noise variance in ``state`` and all that comes of it
     (`cavity.result.mixture` tells why), and q has the temperature of the solution (`cavity.ep.temper`); the
-    solution stays what EP made of the data.
+    solution stays what EP made of the data. ``data`` are the rows as this network sees them, those of
+    ``prepared`` unless it was fitted to inputs drawn in.
     """
 
     def __init__(self, prepared: Prepared, solution: Solution, noise_shift: float = 0.0) -> None:
         self.prepared, self.solution, self.noise_shift = prepared, solution, noise_shift
         self.spec = solution.spec
-        self.state = noises.shifted(self.spec, predictive_state(prepared.data, solution), noise_shift)
+        self.data = solution.sees(prepared.data)
+        self.state = noises.shifted(self.spec, predictive_state(self.data, solution), noise_shift)
 
-    def _design(self, X: Any) -> FloatArray:
+    def design(self, X: Any) -> FloatArray:
+        """Design matrix of new rows, as this network sees them."""
         X = check_inputs(X)
         expected = len(self.prepared.scaling.x_mean)
         if X.shape[1] != expected:
             raise ValueError(f"X has {X.shape[1]} columns but the model was fitted on {expected}.")
-        return self.prepared.scaling.inputs(X)
+        design = self.prepared.scaling.inputs(X)
+        drawn = self.solution.drawn
+        return design if drawn is None else drawn(design)
 
     def latent(self, X: Any) -> Gaussian:
         """Mean and variance of f(x)."""
-        f = latent_moments(self.spec, self.state.posterior, self._design(X))
+        f = latent_moments(self.spec, self.state.posterior, self.design(X))
         s = self.prepared.scaling
         return Gaussian(s.y_mean + s.y_scale * f.mean, s.y_scale**2 * f.var)
 
     def at(self, X: Any, noise_var: Any = None) -> AtRows:
         """What the network says of new rows, worked out once; ``noise_var`` are known noise variances."""
-        design = self._design(X)
+        design = self.design(X)
         f, noise = latent_moments(self.spec, self.state.posterior, design), self._noise(design)
         return AtRows(self, f, noise, self._row_var(noise_var, len(f.mean)))
 
@@ -127,7 +132,7 @@ class FittedPosterior:
     def loo(self) -> LeaveOneOut:
         """Leave-one-out results of the training rows, densities and moments in the units of y."""
         s = self.prepared.scaling
-        loo = leave_one_out(self.spec, self.prepared.data, self.state)
+        loo = leave_one_out(self.spec, self.data, self.state)
         f = Gaussian(s.y_mean + s.y_scale * loo.f.mean, s.y_scale**2 * loo.f.var)
         noise = Gaussian(loo.noise.mean + 2.0 * np.log(s.y_scale), loo.noise.var)
         return LeaveOneOut(loo.log_density - np.log(s.y_scale), f, noise, loo.improper)
@@ -136,7 +141,7 @@ class FittedPosterior:
     def log_evidence(self) -> float:
         """log Z_EP of the training target in its own units."""
         weight = float(self.prepared.data.weight.sum())
-        value = log_evidence(self.spec, self.prepared.data, self.solution.state, self.solution.step)
+        value = log_evidence(self.spec, self.data, self.solution.state, self.solution.step)
         return value - weight * float(np.log(self.prepared.scaling.y_scale))
 
     @property
@@ -154,7 +159,7 @@ class FittedPosterior:
         """
         if not self.spec.likelihood.has_scale:
             return float("nan")
-        data = self.prepared.data
+        data = self.data
         q = self._noise(data.X)
         sd = np.exp(0.5 * q.mean + 0.125 * q.var)
         mean = sd if np.ndim(sd) == 0 else np.average(sd, weights=data.weight)

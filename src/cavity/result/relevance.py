@@ -145,10 +145,10 @@ def relevance(
     columns = [np.asarray(c, dtype=np.int64) for _, c in blocks]
     scale = _scales(posterior, columns)
     rows = spaced(prepared.data.n_rows, EFFECT_ROWS)
-    X, weight = prepared.data.X[rows], prepared.data.weight[rows]
+    weight = prepared.data.weight[rows]
     change = np.zeros((len(columns), len(rows)))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
-        change += share * mean_changes(component, X, columns)
+        change += share * mean_changes(component, component.data.X[rows], columns)
     mean_effect = np.sqrt(np.average(change**2, axis=1, weights=weight))
     drawn = _drawn_effects(posterior, columns, seed)
     share_of_draws = np.repeat(posterior.weights / DRAWS, DRAWS)
@@ -190,7 +190,7 @@ def input_inclusion(posterior: MixturePosterior, columns: Sequence[IntArray]) ->
     out = np.zeros(len(columns))
     for share, component in zip(posterior.weights, posterior.components, strict=True):
         spec, state = component.spec, component.solution.state  # as EP made it: a temperature is for f
-        in_use = unit_effects(spec, component.prepared.data, state) >= UNUSED
+        in_use = unit_effects(spec, component.data, state) >= UNUSED
         outside = 1.0 - np.nan_to_num(inclusion_probabilities(spec, state)[in_use])
         out += share * np.array([1.0 - np.prod(outside[:, block]) for block in columns])
     return out
@@ -309,8 +309,9 @@ def _drawn_effects(posterior: MixturePosterior, columns: list[IntArray], seed: i
     units = sum(c.spec.n_hidden for c in posterior.components)
     most = int(np.clip(DRAW_WORK / (DRAWS * units * max(len(columns), 1)), 20, DRAW_ROWS))
     rows = spaced(data.n_rows, most)
-    X, weight = data.X[rows], data.weight[rows]
+    weight = data.weight[rows]
     for m, component in enumerate(posterior.components):
+        X = component.data.X[rows]
         draws = draw(component, DRAWS, np.random.default_rng([seed, m]))
         if is_straight(component.spec):
             slope = slopes(component.spec, draws.w, draws.v)

@@ -52,7 +52,7 @@ def _fields(prepared: Prepared) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 def carried_state(component: FittedPosterior, new: Prepared, match: IntArray) -> EPState | None:
     """A state for the new rows from the sites of the matching old ones; None where that is improper."""
-    spec, old = component.spec, component.solution.state
+    spec, old, data = component.spec, component.solution.state, component.solution.sees(new.data)
     rows = zero_row_sites(len(match), spec.n_hidden, len(spec.pairs))
     found = np.flatnonzero(match >= 0)
     source = match[found]
@@ -61,11 +61,11 @@ def carried_state(component: FittedPosterior, new: Prepared, match: IntArray) ->
         getattr(rows, name)[found] = getattr(old.rows, name)[source]
     noise: noises.LogNoise | None = old.posterior.noise
     if spec.noise.inferred:
-        noise = noises.refreshed(spec, new.data, rows.noise)
+        noise = noises.refreshed(spec, data, rows.noise)
     if noise is None:
         return None
     try:
-        return state_from_sites(spec, new.data, RowSites(*rows), old.priors, noise)
+        return state_from_sites(spec, data, RowSites(*rows), old.priors, noise)
     except ValueError:
         return None
 
@@ -98,8 +98,9 @@ def resume(
         step = replace(step, damping=min(step.damping, component.solution.step.damping))
         stage = Stage("resume", step, options.max_iter, options.tol)
         more = solve(
-            component.spec, new.data, state, Schedule((stage,)),
+            component.spec, component.solution.sees(new.data), state, Schedule((stage,)),
             n_threads=options.n_threads, time_limit=clock.left, callback=callback,
         )  # fmt: skip
+        more = more._replace(drawn=component.solution.drawn)
         solutions.append(more if component.solution.temperature == 1.0 else with_temperature(new.data, more))
     return stack(new.data, solutions) if solutions else None
