@@ -40,8 +40,8 @@ def kind(request, monkeypatch):
     return request.param
 
 
-def record(stage="converge", sweep=3, part=None):
-    return SimpleNamespace(stage=stage, sweep=sweep, loo=-1.0, mismatch=0.1, part=part)
+def record(stage="converge", sweep=3, part=None, view=None):
+    return SimpleNamespace(stage=stage, sweep=sweep, loo=-1.0, mismatch=0.1, part=part, view=view)
 
 
 FIT = """
@@ -228,6 +228,21 @@ def test_sweeps_count_the_starts():
     assert shares[-1] == pytest.approx(0.6 * (2 + 5 / 20) / 3)
     sweeps(record("polish", 1, (1, 2)))
     assert told[-1][0] == pytest.approx(0.6 + 0.4 * 1 / 20 / 2)
+
+
+def test_each_view_of_the_inputs_has_half_of_the_way():
+    told = []
+    shown = SimpleNamespace(at=lambda share, detail: told.append((share, detail)), each_sweep=True)
+    sweeps = progress.Sweeps(shown, 12)
+    for view in (1, 2):
+        for part in ((1, 2), (2, 2)):
+            for sweep in range(1, 4):
+                sweeps(record("settle", sweep, part, (view, 2)))
+        sweeps(record("polish", 1, None, (view, 2)))
+    shares, details = zip(*told, strict=True)
+    assert list(shares) == sorted(shares)
+    assert shares[6] < 0.5 < shares[7] and shares[2] == pytest.approx(0.5 * 0.6 * 3 / 20 / 2)
+    assert [detail.startswith("inputs drawn in, ") for detail in details] == [False] * 7 + [True] * 7
 
 
 def test_starts_in_other_processes_are_announced(capsys):

@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
     ``tempered``: its solutions learn how sure they may be (`cavity.ep.temper`). ``inputs``: so many of them
     are used, those that go with the target most (`screened`), chosen anew for every set of rows. ``drawn``:
-    as many fits again see inputs drawn in (`cavity.model.draw_in`).
+    half of its starts, where it has several, see inputs drawn in (`cavity.model.draw_in`).
     """
 
     spec: ModelSpec
@@ -82,19 +82,30 @@ def fit_members(members: Sequence[Member], data: TrainingData, callback: Any = N
 
 def _fitted(member: Member, data: TrainingData, clock: Countdown, callback: Any) -> Ensemble:
     """One member in what is left of the time."""
-    options = replace(member.options, time_limit=clock.left)
     spec = member.spec if member.inputs is None else screened(member.spec, data, member.inputs)
-    views = 1 if member.drawn is None else 2
-    found = fit_ensemble(spec, data, options, of_view(callback, 1, views))
-    if member.tempered:
-        return found._replace(solutions=tuple(with_temperature(data, s) for s in found.solutions))
-    if member.drawn is None or clock.over or _interrupted(found):
+    if member.drawn is not None and member.options.n_starts > 1:
+        return _both_views(member, spec, data, clock, callback)
+    found = fit_ensemble(spec, data, replace(member.options, time_limit=clock.left), callback)
+    if not member.tempered:
         return found
-    options = replace(options, time_limit=clock.left)
-    again = fit_ensemble(spec, data._replace(X=member.drawn(data.X)), options, of_view(callback, 2, views))
+    return found._replace(solutions=tuple(with_temperature(data, s) for s in found.solutions))
+
+
+def _both_views(
+    member: Member, spec: ModelSpec, data: TrainingData, clock: Countdown, callback: Any
+) -> Ensemble:
+    """Half of the starts on inputs as they are, half on inputs drawn in."""
+    drawn, half = member.drawn, member.options.n_starts // 2
+    assert drawn is not None
+    options = replace(member.options, n_starts=member.options.n_starts - half, time_limit=clock.left)
+    found = fit_ensemble(spec, data, options, of_view(callback, 1, 2))
+    if clock.over or _interrupted(found):
+        return found
+    options = replace(options, n_starts=half, time_limit=clock.left)
+    again = fit_ensemble(spec, data._replace(X=drawn(data.X)), options, of_view(callback, 2, 2))
     if all(np.isinf(s.mismatch) for s in again.solutions):  # no sweep: a start flatters itself
         return found
-    again = again._replace(solutions=tuple(s._replace(drawn=member.drawn) for s in again.solutions))
+    again = again._replace(solutions=tuple(s._replace(drawn=drawn) for s in again.solutions))
     return joined((found, again), data, VIEW_EQUALITY)
 
 

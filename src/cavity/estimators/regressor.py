@@ -18,7 +18,9 @@ from cavity.result.mixture import MixturePosterior
 DEFAULTS = ("auto", "auto", "laplace", None)  # n_hidden, activation, prior, groups
 # Of the Student-t densities that stand beside Gaussian ones: 14 components, held-out densities as at 1e-6.
 TAIL_ACCURACY = 1e-2
-MOST_DRAWN_ROWS = 2000  # up to which inputs with long tails are drawn in unasked: it doubles the time
+# Where inputs with long tails are drawn in: rows up to which that is done unasked, as it takes half to all of
+# the time again; starts that "auto" has then beyond the others, and fewest starts that are worth halving.
+MOST_DRAWN_ROWS, MORE_STARTS, FEWEST_STARTS = 2000, 4, 4
 
 
 class EPRegressor(EPRegression):
@@ -92,12 +94,13 @@ class EPRegressor(EPRegression):
     n_starts : "auto" or int
         Starts from different points, stacked by their leave-one-out densities; "auto" makes 8 up to 2000
         rows and 50 inputs, 4 up to 20,000 rows and 2 beyond, or where a piece of the model is not compiled
-        (counts, interactions, functions of your own). One start is faster and gives a single network.
+        (counts, interactions, functions of your own), and 4 more where inputs are drawn in. One start is
+        faster and gives a single network.
     draw_in : {"auto", True, False}
-        Whether as many fits again see inputs with a long tail drawn in, by a power of their distance from the
-        median (Yeo and Johnson's) that makes them as normal as it can; both kinds are stacked. "auto" does so
-        up to 2000 rows. Inputs without a long tail stay as they are, and where there are none nothing
-        changes; nor with one start, a ``mask``, or more inputs than rows.
+        Whether half of the starts see inputs with a long tail drawn in, by a power of their distance from the
+        median (Yeo and Johnson's) that makes them as normal as it can; both halves are stacked. "auto" does
+        so up to 2000 rows. Where no input has a long tail nothing changes; nor with fewer than four starts,
+        a ``mask``, or more inputs than rows.
     fraction : "auto" or float
         Power of the likelihood sites, in (0, 1]. "auto" is what suits the likelihood; 0.95 if Gaussian.
     damping : "auto" or float
@@ -247,20 +250,23 @@ class EPRegressor(EPRegression):
         return [robust] if found.row_var.any() else []
 
     def _members(self, spec: ModelSpec, prepared: Prepared, options: FitOptions) -> list[Member]:
+        if not (isinstance(self.draw_in, bool) or self.draw_in == "auto"):
+            raise ValueError(f'draw_in must be "auto", True or False, got {self.draw_in!r}.')
         wide = spec.n_inputs > prepared.data.n_rows and self.mask is None and self.output_prior is None
         chosen = (self.n_hidden, self.activation, self.prior, self.groups)
         if wide and all(
             c is d or (isinstance(c, str) and c == d) for c, d in zip(chosen, DEFAULTS, strict=True)
         ):
             return self._wide(spec, prepared, replace(options, alternative=None, varying=None))
-        return [Member(spec, options, drawn=self._drawn(prepared, options))]
+        drawn = self._drawn(prepared, options)
+        if drawn is not None and self.n_starts == "auto":
+            options = replace(options, n_starts=options.n_starts + MORE_STARTS)
+        return [Member(spec, options, drawn=drawn)]
 
     def _drawn(self, prepared: Prepared, options: FitOptions) -> DrawIn | None:
-        """How inputs with long tails are drawn in for as many starts again, if any are."""
-        if not (isinstance(self.draw_in, bool) or self.draw_in == "auto"):
-            raise ValueError(f'draw_in must be "auto", True or False, got {self.draw_in!r}.')
+        """How inputs with long tails are drawn in for half of the starts, if any are."""
         n = prepared.data.n_rows
-        if self.draw_in is False or options.start != "map" or options.n_starts == 1:
+        if self.draw_in is False or options.start != "map" or options.n_starts < FEWEST_STARTS:
             return None
         if self.n_features_in_ > n or (self.draw_in == "auto" and n > MOST_DRAWN_ROWS):
             return None
