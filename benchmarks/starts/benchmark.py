@@ -21,6 +21,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     CAVITY: (OURS, {}),
     "one start": (OURS, {"n_starts": 1}),
     "four starts": (OURS, {"n_starts": 4}),
+    "inputs as they are": (OURS, {"draw_in": False}),
+    "twelve starts, inputs as they are": (OURS, {"draw_in": False, "n_starts": 12}),
     "Gaussian noise": (OURS, {"likelihood": "gaussian"}),
     "one noise level": (OURS, {"noise": None}),
     "Gaussian noise, one level": (OURS, {"likelihood": "gaussian", "noise": None}),
