@@ -45,7 +45,7 @@ CPU times are of one process with one thread. `benchmarks/README.md` tells how t
 """
 ABOUT_ACCURACY = """\
 `EPRegressor()` on held-out rows. Standardised values are in units of the training target's standard
-deviation. *More starts* are three times as many; no bar looks at them. LOO − held out: how far the
+deviation. *More starts* are twice as many; no bar looks at them. LOO − held out: how far the
 leave-one-out density of a fit is above that of its test rows.
 """
 ABOUT_MIXTURES = """\
