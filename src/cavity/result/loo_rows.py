@@ -85,7 +85,7 @@ class LooRows(NamedTuple):
         theta = np.exp(self.noise.mean) @ self.weights
         sd = np.sqrt(np.where(np.isfinite(var), var, self.epistemic_var + theta))
         discrete = self.likelihoods[0].discrete
-        return predict.invert(self.cdf, level, self.predicted, 4.0 * sd, discrete)
+        return predict.invert(self.cdf, level, self.predicted, sd, discrete)
 
     def _parts(self) -> Iterator[tuple[Gaussian, Gaussian, FloatArray, Likelihood]]:
         """f, θ, known variances and likelihood of each component."""

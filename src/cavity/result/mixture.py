@@ -68,7 +68,7 @@ class MixtureAtRows(NamedTuple):
         y = self.moments()
         sd = np.sqrt(np.where(np.isfinite(y.var), y.var, y.epistemic_var + self.mixture.noise_sd**2))
         discrete = self.mixture.main.spec.likelihood.discrete
-        columns = [invert(self.cdf, level, y.mean, 4.0 * sd, discrete) for level in levels]
+        columns = [invert(self.cdf, level, y.mean, sd, discrete) for level in levels]
         return np.stack(columns, axis=1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import ndtri
 
 from cavity.model.likelihoods import GaussianLikelihood, Likelihood, Predicted
 from cavity.numerics.quadrature import gauss_hermite
@@ -13,6 +14,7 @@ from cavity.types import FloatArray, Gaussian
 NOISE_NODES = 24  # Gauss–Hermite nodes over q(θ); exact to 1e-10 in the density up to sd(θ) = 1
 # Fewer are enough up to these sds of θ: to 1e-9 in the density at six noise sds from f.
 FEW_NODES = ((0.02, 5), (0.05, 6), (0.1, 9))
+NEAR_GUESS = 0.2  # sds around a normal quantile where others are looked for first
 _GAUSSIAN = GaussianLikelihood()
 
 
@@ -85,14 +87,16 @@ def check_levels(levels: FloatArray) -> FloatArray:
 
 
 def invert(
-    distribution: Callable[[FloatArray], FloatArray], level: float, centre: FloatArray, width: FloatArray,
+    distribution: Callable[[FloatArray], FloatArray], level: float, mean: FloatArray, sd: FloatArray,
     discrete: bool,
 ) -> FloatArray:  # fmt: skip
-    """Smallest y with distribution(y) >= level, row by row: widen a bracket, then close it.
+    """Smallest y with distribution(y) >= level, row by row: move a bracket to it, then close it.
 
-    To 1e-13 of the bracket, which starts at centre ± width; among the integers where ``discrete``.
+    To 1e-12 of the sd, from near where a normal distribution of this mean and sd has it; among the integers
+    where ``discrete``.
     """
-    lo, hi = centre - width, centre + width
+    guess = mean + float(ndtri(level)) * sd
+    lo, hi = guess - NEAR_GUESS * sd, guess + NEAR_GUESS * sd
     if discrete:
         lo, hi = np.floor(lo), np.ceil(hi)
     below, above = distribution(lo) - level, distribution(hi) - level
@@ -100,11 +104,20 @@ def invert(
         high, low = below >= 0.0, above < 0.0
         if not (high.any() or low.any()):
             break
-        reach = hi - lo
-        lo, hi = np.where(high, lo - reach, lo), np.where(low, hi + reach, hi)
-        below, above = distribution(lo) - level, distribution(hi) - level
+        reach = 2.0 * (hi - lo)
+        next_one = np.where(high, lo - reach, hi + reach)
+        value = distribution(next_one) - level
+        lo, hi = (
+            np.where(high, next_one, np.where(low, hi, lo)),
+            np.where(high, lo, np.where(low, next_one, hi)),
+        )
+        below, above = (
+            np.where(high, value, np.where(low, above, below)),
+            np.where(high, below, np.where(low, value, above)),
+        )
     if not discrete:
-        return root(lambda y: distribution(y) - level, lo, hi, below, above)
+        least = np.maximum(1e-12 * sd, np.spacing(np.abs(guess)))
+        return root(lambda y: distribution(y) - level, lo, hi, below, above, least)
     while (hi - lo > 1.0).any():
         middle = np.floor(0.5 * (lo + hi))
         short = distribution(middle) < level
@@ -114,14 +127,14 @@ def invert(
 
 def root(
     function: Callable[[FloatArray], FloatArray], lo: FloatArray, hi: FloatArray, below: FloatArray,
-    above: FloatArray, tol: float = 1e-13,
+    above: FloatArray, least: FloatArray,
 ) -> FloatArray:  # fmt: skip
     """Where increasing functions vanish between lo and hi, row by row, by Chandrupatla's method.
 
-    ``below`` and ``above`` are the values at lo and hi, of opposite sign. Inverse quadratic interpolation
-    where three points allow it, halving elsewhere: about ten evaluations instead of forty.
+    ``below`` and ``above`` are the values at lo and hi, of opposite sign; ``least`` is how near is near
+    enough. Inverse quadratic interpolation where three points allow it, halving elsewhere: a few evaluations
+    instead of forty.
     """
-    least = tol * (hi - lo)
     a, b, fa, fb = lo, hi, below, above
     c, fc = a, fa
     share = np.full(len(lo), 0.5)
@@ -162,7 +175,7 @@ def quantiles(
     def distribution(at: FloatArray) -> FloatArray:
         return cdf(at, f, noise, row_var, likelihood)
 
-    columns = [invert(distribution, level, y.mean, 4.0 * sd, likelihood.discrete) for level in levels]
+    columns = [invert(distribution, level, y.mean, sd, likelihood.discrete) for level in levels]
     return np.stack(columns, axis=1)
 
 
