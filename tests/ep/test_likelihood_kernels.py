@@ -32,7 +32,7 @@ from cavity.numerics.kernel_tilted import ERF, LINEAR
 from cavity.numerics.normal import half_line_moments, log_cdf
 from cavity.types import Gaussian
 
-WORK = np.empty((3, MAX_NODES))
+WORK = np.empty((4, MAX_NODES))
 ROOT_2 = math.sqrt(2.0)
 PIECES = [
     (ProbitLikelihood(), 1.0),

@@ -30,6 +30,7 @@ from cavity.ep.schedule import Schedule, Stage, Step, paper_schedule
 from cavity.ep.solve import DAMPING_CUT, DAMPING_FLOOR, Status, solve
 from cavity.ep.starts import STARTS, incremental_start, state_from_sites, zero_start, zero_state
 from cavity.ep.state import initial_prior_sites, zero_row_sites
+from cavity.ep.sweep import sweep
 from cavity.model.data import prepare
 from cavity.model.spec import Noise, network
 from cavity.result.loo import leave_one_out
@@ -461,3 +462,20 @@ def test_type_two_refuses_what_ep_infers():
     scales = linear_spec(2, scale_prior=(-1.0, 1.0))
     with pytest.raises(ValueError, match="inferred by EP"):
         free_values(scales, ("log_prior_var",))
+
+
+@pytest.mark.parametrize(("block_size", "spoilt"), [(1, False), (1, True), (30, False), (None, False)])
+def test_marginals_of_h_are_those_of_the_weights_after_a_sweep(block_size, spoilt, monkeypatch):
+    """Whoever works them out last; ``spoilt``: rounding leaves a sweep with the weights it began with."""
+    spec = network(3, 2, prior="laplace", noise=Noise(-3.0, 1.0), scale_prior=(0.0, 1.0))
+    data = wavy_data(100, 3)
+    state, schedule = zero_start(spec, data, Step(damping_output=0.3, block_size=block_size), max_sweeps=3)
+    state = solve(spec, data, state, schedule).state
+    if spoilt:
+        monkeypatch.setattr("cavity.ep.sweep.post.refresh_weights", lambda *a, **k: None)
+    after, _ = sweep(spec, data, state, schedule.stages[-1].step)
+    w = after.posterior.w
+    assert not np.allclose(w.mean, state.posterior.w.mean, rtol=1e-6)  # the prior sites at least have moved
+    var = np.stack([np.sum((data.X @ factor) ** 2, axis=1) for factor in w.factor], axis=1)
+    np.testing.assert_allclose(w.h_mean, data.X @ w.mean.T, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(w.h_var, var, rtol=1e-9)

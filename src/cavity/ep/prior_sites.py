@@ -210,8 +210,12 @@ def update_weight_priors(
     iterations: int,
     tol: float = 1e-6,
     row_map: RowMap = map,
+    with_h: bool = True,
 ) -> PriorRun:
-    """Inner iterations of EP on (w, φ) with the likelihood sites held (Algorithm 1, line 1)."""
+    """Inner iterations of EP on (w, φ) with the likelihood sites held (Algorithm 1, line 1).
+
+    Without ``with_h`` the marginals of h are left stale, for a sweep that works them out as it goes.
+    """
     first, skipped, shortened = 0.0, 0, 0
     if _all_exact(spec, state):  # a visit would give the same sites to rounding, for the price of a new q(w)
         return PriorRun(state, first, skipped, shortened)
@@ -232,7 +236,8 @@ def update_weight_priors(
             scale = _between(state.priors.scale, visit.scale, share)
             priors = PriorSites(w, scale, state.priors.v)
             q_scale = refresh_scales(spec, priors)
-            q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, iterations == 1, row_map)
+            fresh = with_h and iterations == 1
+            q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, w, fresh, row_map)
             if q_scale is not None and q_w is not None:
                 leap = _leaping_units(state.posterior.w.var, q_w.var, w.tau)
                 if leap.any():
@@ -246,7 +251,8 @@ def update_weight_priors(
             shortened += 1
         else:
             break
-    if moved and iterations > 1 and spec.resolved_form(data.n_rows) == "full":  # h was left stale
+    stale = moved and with_h and iterations > 1
+    if stale and spec.resolved_form(data.n_rows) == "full":
         q_w = change_weight_prior(spec, data, state.rows, state.posterior.w, state.priors.w, True, row_map)
         if q_w is not None:
             state = EPState(state.rows, state.priors, state.posterior._replace(w=q_w))

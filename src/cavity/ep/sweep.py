@@ -21,6 +21,7 @@ from cavity.numerics.kernel_output import IMPROPER
 from cavity.types import FloatArray, Gaussian, IntArray, Natural
 
 CONVERGE_ITERATIONS = 200  # inner iterations of "converge"; the paper saw 10–40
+LEAST_BLOCK = 64  # rows in a block where going row by row has failed
 
 
 class SweepInfo(NamedTuple):
@@ -61,9 +62,11 @@ def sweep(
     mismatch_prior = 0.0
     if step.weight_prior != "hold":
         iterations = CONVERGE_ITERATIONS if step.weight_prior == "converge" else 1
+        whole = step.block_size is None or data.n_rows <= max(step.block_size, LEAST_BLOCK)
         run = update_weight_priors(
-            spec, data, state, step.fraction_weight, step.damping_weight, iterations, row_map=row_map
-        )
+            spec, data, state, step.fraction_weight, step.damping_weight, iterations, row_map=row_map,
+            with_h=whole,
+        )  # fmt: skip
         state, mismatch_prior = run.state, run.mismatch
         skipped, shortened = run.skipped, run.shortened
     noise = noises.for_step(spec, data, state, step)
@@ -75,7 +78,7 @@ def sweep(
     ):
         rows, w, noise, visit, cut = _in_turn(spec, data, state, step)
         if not _finite(visit):  # rank-one updates of a barely proper unit: refresh after blocks instead
-            blocks = replace(step, block_size=min(64, data.n_rows))
+            blocks = replace(step, block_size=min(LEAST_BLOCK, data.n_rows))
             rows, w, noise, visit, cut = _in_blocks(spec, data, state, blocks, row_map)
             cut += 1
     else:
@@ -298,7 +301,10 @@ def _in_turn(
     rows = visit.sites
     w = post.refresh_weights(spec, data, rows, state.priors.w, basis=state.posterior.w.basis)
     if w is None:  # only where rounding spoilt a barely proper unit: keep the last good state
-        return state.rows, state.posterior.w, noises.of(state.posterior), visit, shortened + 1
+        w = state.posterior.w
+        h = post.marginals(w.basis, w.z_mean, w.factor, np.arange(spec.n_hidden))
+        w = w._replace(h_mean=h[0], h_var=h[1])
+        return state.rows, w, noises.of(state.posterior), visit, shortened + 1
     if spec.noise.varies and noises.level(noise).var > 0.0:
         fresh = noises.refreshed(spec, data, rows.noise)
         noise = noise if fresh is None else fresh

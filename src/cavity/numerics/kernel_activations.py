@@ -23,7 +23,7 @@ _SHARE = 1e-9
 
 
 @njit(**_JIT)
-def _bounds(like, y, resid, var, var_min, sigma2, mix):
+def bounds(like, y, resid, var, var_min, sigma2, mix):
     """Upper bound of log Z where V >= var_min, of its curvature at r = 0, and of r·∂/2 on the way there.
 
     The last is r²/2V_y for a Gaussian; a mixture's is largest where a wider component takes over.
@@ -140,7 +140,7 @@ def h_tilted_by(mc, vc, kind, scale, mg, mu, s, c, v0, r0, like, y, sigma2, mix,
     sd = math.sqrt(vc)
     prec = 1.0 / vc
     var_min = max(0.0, v0 - c * c / s) if s > 0.0 else max(v0, 0.0)
-    upper, curvature, misfit, at_mean = _bounds(like, y, resid, var, var_min, sigma2, mix)
+    upper, curvature, misfit, at_mean = bounds(like, y, resid, var, var_min, sigma2, mix)
     gain = max(0.0, upper - at_mean)
     t_min = 1.0 / curvature
     half = sd * math.sqrt(2.0 * (TAIL + gain))

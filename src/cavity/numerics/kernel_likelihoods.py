@@ -17,12 +17,23 @@ import math
 from numba import njit
 
 from cavity.numerics.fastmath import erfcx, exp_nonpositive
-from cavity.numerics.kernel_grids import DIRECT, LOG_SCALE_SPACING, LOG_SCALE_TAIL, MAX_NODES, SPACING
+from cavity.numerics.kernel_grids import (
+    DIRECT,
+    HERMITE_NODES,
+    HERMITE_SIZES,
+    HERMITE_WEIGHTS,
+    LOG_SCALE_SPACING,
+    LOG_SCALE_TAIL,
+    MAX_NODES,
+    SPACING,
+)
 from cavity.numerics.kernel_noise import narrower
 from cavity.numerics.kernel_units import _JIT
 
 GAUSSIAN, PROBIT, MIXTURE = 0, 1, 2
 
+# Cavities of θ this narrow, misfit counted, are for the smallest Gauss–Hermite rule: off by 1e-11 at most.
+NARROW_SCALE = 0.02
 _RSQRT2 = 1.0 / math.sqrt(2.0)
 _ERF_SLOPE = math.sqrt(2.0 / math.pi)
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -95,6 +106,31 @@ def likelihood_at(like, y, resid, var, sigma2, eta, mix):
 
 
 @njit(**_JIT)
+def _scale_grid(mc, vc, f_var, r2, row_var, eta, mix, gain, z, log_density):
+    """A uniform grid of θ - mc into z, trimmed to where the tilted density lives; how many nodes."""
+    half = math.sqrt(vc * 2.0 * (LOG_SCALE_TAIL + gain))
+    lo, hi = -half, half
+    step = min(SPACING / math.sqrt(1.0 / vc + 2.0 * gain), LOG_SCALE_SPACING)
+    n = int((hi - lo) / step) + 2
+    if n > DIRECT:
+        for _ in range(4):
+            coarse = (hi - lo) / (DIRECT - 1)
+            for q in range(DIRECT):
+                x = lo + coarse * q
+                sigma2 = math.exp(mc + x) + row_var
+                p = mixture(r2, f_var, sigma2, mix)[0] + 0.5 * (1.0 - eta) * math.log(sigma2)
+                log_density[q] = p - 0.5 * x * x / vc
+            lo, hi = narrower(lo, hi, log_density)
+            n = int((hi - lo) / step) + 2
+            if n <= DIRECT:
+                break
+        n = min(n, MAX_NODES)
+    for q in range(n):
+        z[q] = lo + (hi - lo) / (n - 1) * q
+    return n
+
+
+@njit(**_JIT)
 def scale_tilted(mc, vc, f_var, resid, row_var, eta, mix, work):
     r"""Tilted θ of a scale mixture (paper, eq. qtheta_tilted), σ² = e^θ + row_var.
 
@@ -111,31 +147,20 @@ def scale_tilted(mc, vc, f_var, resid, row_var, eta, mix, work):
     for j in range(count):
         total += mix[0, j] * mix[1, j] ** (-0.5 * (1.0 - eta))
     gain = max(0.0, math.log(total) - 0.5 * (eta * math.log(t_best) + r2 / t_best) - at_mean)
-    half = sd * math.sqrt(2.0 * (LOG_SCALE_TAIL + gain))
-    lo, hi = -half, half
-    step = min(SPACING / math.sqrt(1.0 / vc + 2.0 * gain), LOG_SCALE_SPACING)
-    n = int((hi - lo) / step) + 2
-    if n > DIRECT:
-        for _ in range(4):
-            coarse = (hi - lo) / (DIRECT - 1)
-            for q in range(DIRECT):
-                z = lo + coarse * q
-                sigma2 = math.exp(mc + z) + row_var
-                p = mixture(r2, f_var, sigma2, mix)[0] + 0.5 * (1.0 - eta) * math.log(sigma2)
-                work[1, q] = p - 0.5 * z * z / vc
-            lo, hi = narrower(lo, hi, work[1])
-            n = int((hi - lo) / step) + 2
-            if n <= DIRECT:
-                break
-        n = min(n, MAX_NODES)
-    step = (hi - lo) / (n - 1)
-    p_row, inverse, spread = work[0], work[1], work[2]
+    narrow = vc * (1.0 + 2.0 * gain) < NARROW_SCALE
+    p_row, inverse, spread, z = work[0], work[1], work[2], work[3]
+    if narrow:
+        n = HERMITE_SIZES[0]
+        for q in range(n):
+            z[q] = sd * HERMITE_NODES[0, q]
+    else:
+        n = _scale_grid(mc, vc, f_var, r2, row_var, eta, mix, gain, z, p_row)
     best = -math.inf
     for q in range(n):
-        z = lo + step * q
-        sigma2 = math.exp(mc + z) + row_var
+        sigma2 = math.exp(mc + z[q]) + row_var
         p, inverse[q], spread[q] = mixture(r2, f_var, sigma2, mix)
-        p_row[q] = p + 0.5 * (1.0 - eta) * math.log(sigma2) - 0.5 * z * z / vc
+        p_row[q] = p + 0.5 * (1.0 - eta) * math.log(sigma2)
+        p_row[q] += math.log(HERMITE_WEIGHTS[0, q]) if narrow else -0.5 * z[q] * z[q] / vc
         best = max(best, p_row[q])
     s0 = 0.0
     s1 = 0.0
@@ -143,14 +168,16 @@ def scale_tilted(mc, vc, f_var, resid, row_var, eta, mix, work):
     for q in range(n):
         p_row[q] = math.exp(p_row[q] - best)
         s0 += p_row[q]
-        s1 += p_row[q] * (lo + step * q)
+        s1 += p_row[q] * z[q]
         i1 += p_row[q] * inverse[q]
     mean = s1 / s0
     i1 /= s0
     s2 = 0.0
     i2 = 0.0
     for q in range(n):
-        s2 += p_row[q] * (lo + step * q - mean) ** 2
+        s2 += p_row[q] * (z[q] - mean) ** 2
         i2 += p_row[q] * (spread[q] + (inverse[q] - i1) ** 2)
-    log_z = best + math.log(s0 * step) - 0.5 * (math.log(vc) + _LOG_2PI)
+    log_z = best + math.log(s0)
+    if not narrow:
+        log_z += math.log(z[1] - z[0]) - 0.5 * (math.log(vc) + _LOG_2PI)
     return log_z, mc + mean, s2 / s0, resid * i1, r2 * i2 / s0 - i1

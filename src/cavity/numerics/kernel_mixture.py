@@ -181,9 +181,9 @@ def mixture_cdf(resid, var, sigma2, weight, ratio, out):
     below the smallest number.
     """
     for item in range(len(resid)):
-        total = 0.0
-        for j in range(len(weight)):
+        out[item] = 0.0
+    for j in range(len(weight)):  # items inside: there are many of them, so this vectorises
+        for item in range(len(resid)):
             z = min(_RSQRT2 * abs(resid[item]) / math.sqrt(var[item] + ratio[j] * sigma2[item]), 30.0)
             tail = 0.5 * exp_nonpositive(-z * z) * erfcx(z)
-            total += weight[j] * (tail if resid[item] < 0.0 else 1.0 - tail)
-        out[item] = total
+            out[item] += weight[j] * (tail if resid[item] < 0.0 else 1.0 - tail)

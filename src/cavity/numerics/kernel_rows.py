@@ -15,8 +15,9 @@ import math
 import numpy as np
 from numba import njit
 
-from cavity.numerics.kernel_activations import h_tilted_by
+from cavity.numerics.kernel_activations import bounds, h_tilted_by
 from cavity.numerics.kernel_grids import MAX_NODES
+from cavity.numerics.kernel_hermite import narrow_tilted, narrow_tilted_by, rule_for
 from cavity.numerics.kernel_likelihoods import GAUSSIAN, PROBIT, likelihood_at, scale_tilted
 from cavity.numerics.kernel_noise import log_power, noise_tilted
 from cavity.numerics.kernel_output import IMPROPER, damp_output_site
@@ -190,6 +191,9 @@ def _visit(
     diag[i, 2] = 0.0
     diag[i, 6] = 0.0
     noise_var = sigma2 / eta
+    peak = misfit = 0.0
+    if visit_h and like != GAUSSIAN:
+        _, peak, misfit, _ = bounds(like, y[i], resid, f_var, 0.0, sigma2, mix)
     for k in range(units):
         tau, nu = sites_h[0, i, k], sites_h[1, i, k]
         new_h[0, i, k], new_h[1, i, k] = tau, nu
@@ -199,14 +203,33 @@ def _visit(
         v0 = f_var - vg[k] * (s + mu_c[k] * mu_c[k])
         if like == GAUSSIAN:
             t0 = max(v0 + noise_var, noise_var * (1.0 + 1e-12))
-            mean, var, nodes = h_tilted(
-                mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
+            least = max(noise_var, t0 - sm[k] * sm[k] / s) if s > 0.0 else t0
+            rule = rule_for(
+                mc[k], vc[k], kind[k], scale[k], mu_c[k], s, 1.0 / least, 0.5 * resid * resid / t0
             )
+            if rule >= 0:
+                mean, var, nodes = narrow_tilted(
+                    rule, mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var,
+                    work,
+                )  # fmt: skip
+            else:
+                mean, var, nodes = h_tilted(
+                    mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], t0, resid, noise_var, work
+                )
         else:
-            mean, var, nodes = h_tilted_by(
-                mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], max(v0, 0.0), resid,
-                like, y[i], sigma2, mix, work,
-            )  # fmt: skip
+            rule = -1
+            if 2.0 * v0 > f_var:  # else what holds at the mean of f does not hold for this unit
+                rule = rule_for(mc[k], vc[k], kind[k], scale[k], mu_c[k], s, peak, misfit)
+            if rule >= 0:
+                mean, var, nodes = narrow_tilted_by(
+                    rule, mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], v0, resid,
+                    like, y[i], sigma2, mix, work,
+                )  # fmt: skip
+            else:
+                mean, var, nodes = h_tilted_by(
+                    mc[k], vc[k], kind[k], scale[k], mg[k], mu_c[k], s, sm[k], max(v0, 0.0), resid,
+                    like, y[i], sigma2, mix, work,
+                )  # fmt: skip
         diag[i, 6] += nodes
         if eta * tau * v[k] >= 1.0 - IMPROPER or not (var > 0.0 and abs(mean) < math.inf):
             skipped += 1.0
@@ -237,7 +260,7 @@ def visit_rows(
     units, rank = sites_h.shape[2], w_mean.shape[1]
     cav = np.empty((4, units + 1))
     vec = np.empty((4, units + 1))
-    work = np.empty((3, MAX_NODES))
+    work = np.empty((4, MAX_NODES))
     m = np.empty(units)
     v = np.empty(units)
     image = np.empty((units, rank))
