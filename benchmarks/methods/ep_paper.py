@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
+from benchmarks.methods.units_anew import improved
 
 from cavity.ep.countdown import Countdown
-from cavity.ep.ensemble import Ensemble, mean_loo
+from cavity.ep.ensemble import Ensemble
 from cavity.ep.few_inputs import all_widened, with_inputs
 from cavity.ep.ladder import fit_ensemble
 from cavity.ep.map_start import map_network
@@ -34,13 +34,13 @@ from cavity.numerics.threads import one_thread
 from cavity.result.posterior import FittedPosterior
 from cavity.types import Gaussian
 
-# Zero starts (`from_zeros`): intervals over which the means of the output weights are spaced; the log noise
-# variance that is held while inputs are pruned, and the log prior variance below which one counts as such;
-# sweeps with joint steps between, and dampings.
-SPACINGS = tuple(product((1.0, 0.5, 0.3), (2.0, 1.4, 2.5, 3.0)))
+# A zero start that goes on (`with_units_anew`): the log noise variance that is held while inputs are pruned,
+# and the log prior variance below which one counts as such; sweeps until another unit joins; sweeps with
+# joint steps between, and dampings; tries with units begun anew.
 PRUNING_NOISE, PRUNED = 2.0 * float(np.log(0.5)), -5.0
-SETTLING_SWEEPS, JOINT_SWEEPS = 20, 120
+ANOTHER_UNIT, SETTLING_SWEEPS, JOINT_SWEEPS = 10, 20, 120
 QUICKER, QUICKER_OUTPUT = 0.8, 0.6
+UNITS_ANEW = 50
 FIRM = (0.01, 1.0)  # noise and prior variance of a MAP network that is fitted until it settles,
 TRIES = 6  # and from how many random weights, each with its share of the iterations, before the best goes on
 
@@ -89,6 +89,7 @@ def fit(
     bias_prior: str | float = 4.0,
     start: str = "zero",
     map_iter: int | None = None,
+    units_anew: int = UNITS_ANEW,
     incremental: int | None = None,
     output_sd: float = 0.2,
     scheme: int = 2,
@@ -102,11 +103,11 @@ def fit(
 
     ``bias_prior``: the variance of the input biases, "group" for a scale of their own or "shared" for that of
     all weights; ``output_sd``: how firmly the output weights are held at first. ``incremental`` starts with
-    one unit and adds one every so many sweeps; ``start`` may also be "zeros", the best of some zero starts
-    with joint steps (`from_zeros`), or "map", where no sweeps with fixed priors come first: the first one of
-    `EPRegressor`, or with ``map_iter`` the best of several, of firmer noise and so many iterations
-    (`from_map`). ``scheme`` is that of the input prior: 1 converges once and is held, 2 goes on. A fit ends
-    where no moment is off by more than ``tol`` of its standard deviation.
+    one unit and adds one every so many sweeps; ``start`` may also be "anew", one that adds units, takes joint
+    steps and begins some units anew, ``units_anew`` times (`with_units_anew`), or "map", where no sweeps with
+    fixed priors come first: the first one of `EPRegressor`, or with ``map_iter`` the best of several, of
+    firmer noise and so many iterations (`from_map`). ``scheme`` is that of the input prior: 1 converges once
+    and is held, 2 goes on. A fit ends where no moment is off by more than ``tol`` of its standard deviation.
     """
     prepared = prepare(X, y, standardise=standardise)
     spec = network(
@@ -126,12 +127,13 @@ def fit(
         if start == "map":
             chosen = from_map(spec, prepared.data, options, map_iter)
         else:
-            chosen = from_zeros(
+            chosen = with_units_anew(
                 spec,
                 prepared.data,
                 options,
                 begin,
                 partial(schedule, step=Step(block_size=block_size, damping=QUICKER)),
+                units_anew,
             )
         found = FittedPosterior(prepared, chosen)
         return PaperNetwork(found, found)
@@ -145,18 +147,18 @@ def fit(
     return PaperNetwork(FittedPosterior(prepared, final), FittedPosterior(prepared, fixed))
 
 
-def from_zeros(
+def with_units_anew(
     spec: ModelSpec,
     data: TrainingData,
     options: FitOptions,
     begin: Callable[..., EPState],
     schedule: Callable[..., Schedule],
+    tries: int,
 ) -> Solution:
-    """The best, by leave-one-out, of some zero starts of the inputs that matter, with joint steps in the end.
+    """A zero start of the inputs that matter, unit by unit, with joint steps and units begun anew in the end.
 
-    Which inputs matter is what a zero start says whose input priors come in first, with much noise held. The
-    starts differ in the interval over which the means of the output weights are spaced. The best one goes on,
-    and takes up all inputs.
+    Which inputs matter is what a zero start says whose input priors come in first, with much noise held. All
+    inputs are taken up in the end.
     """
     with one_thread():
         keep = np.arange(spec.n_inputs)
@@ -164,19 +166,13 @@ def from_zeros(
             keep = unpruned(spec, data, begin(spec, data), schedule())
         few, rows = spec.keep_inputs(keep), with_inputs(data, keep)
 
-        *stages, last = schedule(joint=2).stages
+        *stages, last = schedule(joint=2, incremental=ANOTHER_UNIT, n_hidden=few.n_hidden).stages
         quicker = replace(last.step, damping_output=QUICKER_OUTPUT)
         settling = replace(last, max_sweeps=min(last.max_sweeps, SETTLING_SWEEPS), joint=0)
         joint = replace(last, name="joint", step=quicker, max_sweeps=min(last.max_sweeps, JOINT_SWEEPS))
-
-        def fitted(spacing: tuple[float, float]) -> Solution:
-            state = begin(few, rows, output_range=spacing)
-            return solve(few, rows, state, Schedule((*stages, settling, joint)))
-
-        best = max(map(fitted, SPACINGS), key=partial(mean_loo, rows))
-        more = solve(few, rows, best.state, Schedule((joint,)))
-        best = more._replace(history=best.history + more.history)
-    return on_all_inputs(spec, data, best, keep, options)
+        found = solve(few, rows, begin(few, rows), Schedule((*stages, settling, joint)))
+        found = improved(few, rows, found, joint, tries)
+    return on_all_inputs(spec, data, found, keep, options)
 
 
 def unpruned(spec: ModelSpec, data: TrainingData, state: EPState, schedule: Schedule) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EP_LA, EP_ARD, MC, GP, GP_ARD = "ep_la", "ep_ard", "nn_mc", "gp", "gp_ard"
-EP_UNITS, EP_ZEROS, EP_MAP, CAVITY = "ep_units", "ep_zeros", "ep_map", "cavity"  # not in the paper's table
+EP_UNITS, EP_ANEW, EP_MAP, CAVITY = "ep_units", "ep_anew", "ep_map", "cavity"  # not in the paper's table
 
 
 class Numbers(NamedTuple):

@@ -145,7 +145,7 @@ def test_small_form(tmp_path):
         "--only",
         "housing",
         "--methods",
-        "ep_la,ep_units,ep_zeros,ep_map,gp,gp_ard,cavity",
+        "ep_la,ep_units,ep_anew,ep_map,gp,gp_ard,cavity",
         "--jobs",
         "1",
     ]
