@@ -43,7 +43,9 @@ INTRO = """# The cases of the paper
 Section 4 of the paper shows its method on three simulated problems. `make bench-cases` repeats them over
 {seeds} seeds and turns each statement of the text into a number. Three methods run on the same rows:
 
-- *as in the paper*: ten units, the paper's priors, zero start, sequential sweeps, one network;
+- *as in the paper*: ten units, the paper's priors, zero start, sequential sweeps, one network. Output weights
+  are held at first with variance 0.2², in Case 2 with 0.1²: the paper asks for a variance so small that they
+  stay positive, and at 0.2² some do not there, and their units die (seen on other seeds);
 - `EPRegressor()`: the defaults, which start several networks elsewhere and stack them;
 - *infinite network*: an exact Gaussian process with the neural-network covariance, its variances (one per
   input in Cases 1 and 2) and noise at the best of five marginal-likelihood optima.
