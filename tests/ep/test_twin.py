@@ -16,6 +16,7 @@ from cavity.ep.starts import zero_start, zero_state
 from cavity.ep.sweep import active_mask, held
 from cavity.model.activations import Custom
 from cavity.model.data import prepare
+from cavity.model.likelihoods import GaussianLikelihood, ProbitLikelihood, StudentTLikelihood
 from cavity.model.spec import Noise, network
 from cavity.result.loo import leave_one_out
 from cavity.types import Gaussian
@@ -80,6 +81,30 @@ def test_twins_agree(inferred, known, stage, fraction):
     compiled, plain = both(spec, data, states[stage], Step(fraction=fraction), active_mask(N_UNITS, None))
     assert not np.array_equal(compiled.sites.h, states[stage].rows.h)
     assert_same(compiled, plain)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "fraction"),
+    [(GaussianLikelihood(), 0.95), (StudentTLikelihood(accuracy=1e-2), 0.7), (ProbitLikelihood(), 1.0)],
+    ids=["gaussian", "student-t", "probit"],
+)
+def test_twins_agree_where_rows_say_little_of_a_unit(likelihood, fraction):
+    """Narrow cavities, for which the kernel has rules of few nodes."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 2))
+    f = np.tanh(1.5 * X[:, 0]) + 0.4 * X[:, 1]
+    extra = {"noise": Noise(-2.0, 1.0)}
+    y = f + 0.3 * rng.standard_normal(3000)
+    if likelihood.sign:
+        y, extra = np.where(y > 0.0, 1.0, -1.0), {}
+    data = prepare(X, y, standardise=not likelihood.sign).data
+    spec = network(2, N_UNITS, scale_prior=(0.0, 1.0), likelihood=likelihood, **extra)
+    step = Step(fraction=fraction, block_size=1)
+    state, schedule = zero_start(spec, data, step, warm_sweeps=5, max_sweeps=10)
+    state = solve(spec, data, state, schedule).state
+    compiled, plain = both(spec, data, state, step, active_mask(N_UNITS, None))
+    assert np.median(compiled.nodes) <= 24 * N_UNITS  # 30 to 40 a unit on the grid of the twin
+    assert_same(compiled, plain, 1e-8)
 
 
 def test_twins_agree_on_inactive_units():

@@ -1,8 +1,9 @@
 r"""Visiting data rows: cavities, moments of g and f, tilted moments, damped sites *(paper, Apps. A–E)*.
 
 `visit_rows` dispatches to the compiled kernel where every piece has one and otherwise to
-`visit_rows_numpy`, its plain twin, which takes any activation and likelihood. Both do the same
-arithmetic in the same order; a test holds them equal to 1e-10.
+`visit_rows_numpy`, its plain twin, which takes any activation and likelihood. Both follow the same
+equations in the same order; under narrow cavities the kernel takes fewer nodes. A test holds them equal to
+1e-10.
 """
 
 from __future__ import annotations
