@@ -86,11 +86,11 @@ for these.
 """
 
 NOT_REPRODUCED = """
-On Kin40k Algorithm 1 to the letter ends below the row that the paper gives for it. Its units stay in use only
-where the output weights are held firmly at first; after that sweeps learn ever more slowly, since units that
-share a function learn it from each other's leavings. *Units anew* shows that a fixed point as good as the
-paper's bar is reached from zero by the same network: joint steps between the sweeps, and units that do little
-begun anew, come as near to the paper's row as the same thirty units from a settled MAP start and the sampler,
+On Kin40k Algorithm 1 to the letter ends below the row that the paper gives for it. Its units stay in use
+only where the output weights are held firmly at first; after that sweeps learn ever more slowly, since units
+that share a function learn it from each other's leavings. *Units anew* shows that a fixed point near the
+paper's can be reached from zero by the same network: with joint steps between the sweeps, and units that do
+little begun anew, it ends not far from the same thirty units from a settled MAP start, and from the sampler,
 whose chain is not yet at rest. What brought the paper's own run there is not known. The defaults use more
 units.
 """
