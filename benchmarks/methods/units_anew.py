@@ -1,8 +1,9 @@
 """Units of a fitted network begun anew, kept where leave-one-out says so: one network instead of many starts.
 
 Sweeps and joint steps end where no unit gains by a small change. Some units then do what the others could do
-nearly as well: they lose their sites and start again, from small random weights, on what the rest leaves, while
-all others go on. The larger density of the rows, each left out, decides whether the network goes on as before or so.
+nearly as well: they lose their sites and start again, from small random weights, on what the rest leaves,
+while all others go on. The larger density of the rows, each left out, decides whether the network goes on as
+before or so.
 """
 
 from __future__ import annotations

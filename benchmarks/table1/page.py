@@ -63,7 +63,8 @@ of `EPRegressor` beside it. Lines in italics are the paper's own numbers, on its
   that matter are found by a zero start of their own, whose input priors come in first; between the last
   sweeps all weights move together (joint steps, `docs/theory.md`); and fifty times a few of the units, mostly
   of those that do least, are begun anew, not from zero but from small random weights, and the network goes on
-  with what they learn then if leave-one-out says so. So it is not the paper's algorithm any more. How often and how long was chosen on other random rows of Kin40k.
+  with what they learn then if leave-one-out says so. So it is the paper's network, but no longer its
+  algorithm. How often and how long was chosen on other random rows of Kin40k.
   *MAP start* is the one that the paper saw to be better and left out of its table; here it is a single start
   of `EPRegressor`, with the paper's priors, and on Kin40k the best by its objective of six MAP networks,
   fitted until it has settled; that long and firm MAP fits help was seen on other rows, how many and how long
